@@ -1,6 +1,5 @@
 #include "cli/launch_command.h"
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -258,7 +257,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     // Here, as the guard may have been killed too.
     files->temporary.reset();
     files->store.reset();
-    err << launcher_killed(guarded, *killed) << std::flush;
+    console << launcher_killed(guarded, *killed) << std::flush;
   };
   const auto status = run_guarded(signals_of(options_), launcher, on_end);
   return status ? *status : fail(status.error());
@@ -269,12 +268,13 @@ RecordingFacts LaunchCommand::recording_facts(int status) const {
   facts.command = words_;
   facts.rerun = {words_.begin(), words_.begin() + (flags_.as_torchrun ? 1 : 2)};
   for (const auto& [name, given] : line_.flags) {
-    const auto writes = {"html", "events", "trace", "record", "save-digests"};
-    if (std::find(writes.begin(), writes.end(), name) != writes.end()) continue;
+    if (writes_a_report(name)) continue;
     const bool has_value = command_->get_option("--" + name)->get_items_expected_max() > 0;
     facts.rerun.push_back(has_value ? "--" + name + '=' + given.value : "--" + name);
   }
-  facts.after_names = line_.program;
+  facts.rerun_tail = line_.program;
+  if (line_.program.front().starts_with('-'))
+    facts.rerun_tail.insert(facts.rerun_tail.begin(), "--");
   facts.status = status;
   return facts;
 }

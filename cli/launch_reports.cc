@@ -141,7 +141,9 @@ std::vector<std::string> LaunchReports::finish(const std::string& summary) {
   for (TraceFile& file : traces_) {
     const bool is_recorded = recording_ && &file == &traces_.back();
     const auto lost = file.finish();
-    if (lost) problems.push_back(is_recorded ? "--record: its trace lacks events" : lost->message);
+    if (lost)
+      problems.push_back(is_recorded ? "--record: the trace in the recording lacks events"
+                                     : lost->message);
   }
   if (const auto lost = digests_ ? digests_->finish() : std::nullopt) {
     problems.push_back(lost->message);

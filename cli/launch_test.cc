@@ -146,7 +146,7 @@ if kind == "traffic":
             time.sleep(0.01)
         link = socket.create_connection(("127.0.0.1", int(open(sys.argv[2]).read())))
 begin = time.monotonic()
-while time.monotonic() < begin + 3:
+while time.monotonic() < begin + 7:
     if kind == "output":
         print("step", flush=True)
     elif kind == "store":
@@ -160,7 +160,7 @@ while time.monotonic() < begin + 3:
 )";
   const auto run = [&](const std::string& kind, const std::string& argument) {
     return std::async(std::launch::async, [=] {
-      return launch({"--hang-after", "2", "--nproc-per-node", "2", script, kind, argument});
+      return launch({"--hang-after", "5", "--nproc-per-node", "2", script, kind, argument});
     });
   };
   auto output = run("output", ""), store = run("store", DISTRUN_PROGRAM),

@@ -27,16 +27,16 @@ class RecordedStream {
 
    private:
     int_type overflow(int_type one) override {
-      if (one == traits_type::eof()) return 0;
+      if (one == traits_type::eof()) return traits_type::not_eof(one);
       const char letter = traits_type::to_char_type(one);
       return xsputn(&letter, 1) == 1 ? one : traits_type::eof();
     }
+    // The recording gets the bytes even if the stream fails.
     std::streamsize xsputn(const char* bytes, std::streamsize size) override {
-      if (!to_.write(bytes, size)) return 0;
       if (recording_ != nullptr) {
         recording_->printed(which_, {bytes, static_cast<std::size_t>(size)});
       }
-      return size;
+      return to_.write(bytes, size) ? size : 0;
     }
     int sync() override { return to_.flush() ? 0 : -1; }
 

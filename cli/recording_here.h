@@ -1,11 +1,20 @@
-// What a recording says of the process that makes it.
+// Facts that `distrun launch` and `distrun test` put into their recordings.
 #pragma once
+
+#include <array>
+#include <string_view>
 
 #include "recording/recording_facts.h"
 
 namespace distrun {
 
-// The version, the folder and the host.
+// The flags that write reports. A run that is run again has none of them.
+inline constexpr std::array<std::string_view, 7> kReportFlags = {
+    "events", "html", "json", "junit", "record", "save-digests", "trace"};
+
+bool writes_a_report(std::string_view flag);
+
+// The version of this distrun, the folder and the host.
 RecordingFacts facts_of_this_process();
 
 }  // namespace distrun

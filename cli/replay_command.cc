@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ostream>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/recording_here.h"
+#include "common/text/printable.h"
 #include "common/text/shell_quote.h"
 #include "common/text/utc_time.h"
+#include "common/units.h"
 #include "launcher/outcome/run_end.h"
 #include "testsuites/harness/session/test_session.h"
 
@@ -26,9 +31,9 @@ FILE is a zip file, so unzip can extract its reports: report.html, trace.json an
 
 Exit status:
   0    the output was printed
-  2    wrong usage, or FILE is not a recording
-  4    --rerun-failed: nothing failed
-  125  FILE cannot be read, or the output cannot be written
+  2    wrong usage, or FILE cannot be read, is not a recording, or is damaged
+  4    --rerun-failed: nothing to run again
+  125  the output cannot be written, or the command cannot run again
   N    with --exit-code: exit status of the recorded run
   N    with --rerun-failed: exit status of the new run
 
@@ -40,13 +45,19 @@ Examples:
 
 Documentation: docs/recording.md)";
 
+// A value of the file, which may be from anywhere, on one line.
+std::string shown(std::string_view value) {
+  constexpr std::size_t kBytesMax = 16 * kKiB;
+  return printable(value, kBytesMax);
+}
+
 std::string command_text(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) text += ' ';
     text += shell_quoted(word);
   }
-  return text;
+  return shown(text);
 }
 
 std::string info_text(const RecordingFacts& facts) {
@@ -54,9 +65,9 @@ std::string info_text(const RecordingFacts& facts) {
   std::string text = fmt::format(
       "command  {}\nfolder   {}\nhost     {}\nbegan    {}\ntook     {:.1f} s\nstatus   {}\n"
       "distrun  {}\n",
-      command_text(facts.command), facts.folder, facts.host, rfc3339(facts.began), took,
-      facts.status, facts.distrun);
-  for (const std::string& id : facts.failed) text += "failed   " + id + '\n';
+      command_text(facts.command), shown(facts.folder), shown(facts.host), rfc3339(facts.began),
+      took, facts.status, shown(facts.distrun));
+  for (const std::string& id : facts.failed) text += "failed   " + shown(id) + '\n';
   return text;
 }
 
@@ -71,8 +82,9 @@ ReplayCommand::ReplayCommand(CLI::App& app)
   own_flag(
       *command_, "rerun-failed", rerun_,
       "Run again, from the current folder, what failed: of distrun test, the tests that failed "
-      "or did not run; of distrun launch, the whole command. Flags that choose tests or write "
-      "files are left out.");
+      "or did not run; of distrun launch, the whole command. Flags that select tests or write "
+      "reports are left out. Use this flag only with a FILE that you trust, because distrun "
+      "executes the command in FILE.");
   add_help_flag(*command_);
   command_->footer(kReplayHelp);
   command_->add_option("FILE", file_)->group("");
@@ -89,7 +101,7 @@ int ReplayCommand::run(const Environment&, std::ostream& out, std::ostream& err)
   const auto recording = Recording::open(file_);
   if (!recording) {
     err << "distrun replay: " << recording.error().message << '\n';
-    return recording.error().kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
+    return kExitUsage;
   }
   if (rerun_) return rerun(*recording, out, err);
   return print(*recording, out, err);
@@ -107,19 +119,31 @@ int ReplayCommand::print(const Recording& recording, std::ostream& out, std::ost
       info_ ? to(Printed::kStdout, info_text(recording.facts())) : recording.print(to);
   if (!done) {
     err << "distrun replay: " << done.error().message << '\n';
-    return kExitInternal;
+    return done.error().kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
   }
   return exit_code_ ? recording.facts().status : 0;
 }
 
 int ReplayCommand::rerun(const Recording& recording, std::ostream& out, std::ostream& err) {
-  std::vector<std::string> words = rerun_words(recording.facts());
+  const RecordingFacts& facts = recording.facts();
+  std::vector<std::string> words = rerun_words(facts);
   if (words.empty()) {
-    const int status = recording.facts().status;
-    const bool is_known = status == 0 || status == kExitNoTestRan;
-    err << (is_known ? "distrun replay: nothing failed in the recorded run\n"
-                     : "distrun replay: the recorded run ended before its results\n");
+    const bool is_known = facts.status == 0 || facts.status == kExitNoTestRan;
+    err << "distrun replay: "
+        << (is_known ? "nothing failed in the recorded run"
+                     : fmt::format("the recording names no failed test; the exit status of the run "
+                                   "was {}",
+                                   facts.status))
+        << '\n';
     return kExitNoTestRan;
+  }
+  if (!facts.is_exact) {
+    err << "distrun replay: the command has bytes that are not UTF-8, which FILE does not have\n";
+    return kExitInternal;
+  }
+  // Variables of the environment would write reports too, even over FILE.
+  for (const std::string_view flag : kReportFlags) {
+    ::unsetenv(pet_variable(std::string(flag)).c_str());
   }
   err << "distrun replay: " << command_text(words) << '\n';
   out.flush();
@@ -128,7 +152,10 @@ int ReplayCommand::rerun(const Recording& recording, std::ostream& out, std::ost
   std::transform(words.begin(), words.end(), arguments.begin(),
                  [](std::string& word) { return word.data(); });
   ::execv("/proc/self/exe", arguments.data());
-  err << "distrun replay: " << Error::from_errno("execute distrun").message << '\n';
+  const int error = errno;
+  err << "distrun replay: " << Error::from_errno("execute distrun", error).message;
+  if (error == E2BIG) err << "; distrun replay --info lists the tests";
+  err << '\n';
   return kExitInternal;
 }
 

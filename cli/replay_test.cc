@@ -72,16 +72,18 @@ TEST_F(ReplayTest, ARunIsShownByteByByte) {
 }
 
 TEST_F(ReplayTest, OutputThatIsOneConsoleStaysInOrder) {
-  const std::string out = folder_.path() + "/out";
-  const std::string command = std::string(DISTRUN_PROGRAM) + " launch --record " + file_ +
-                              " sh -c 'echo 1; echo 2 >&2; echo 3; echo 4 >&2; exit 3' > " + out +
-                              " 2>&1";
-  EXPECT_EQ(testing::run_program({"sh", "-c", command}).end, ProcessEnd(ExitedWith{3}));
-  std::ifstream written(out);
-  const std::string all{std::istreambuf_iterator<char>(written), {}};
+  // Standard output and standard error of the command, in one file.
+  const auto output_of = [this](const std::string& command) {
+    const std::string out = folder_.path() + "/out";
+    testing::run_program({"sh", "-c", command + " > " + out + " 2>&1"}, options_);
+    std::ifstream written(out);
+    return std::string{std::istreambuf_iterator<char>(written), {}};
+  };
+  const std::string program = DISTRUN_PROGRAM;
+  const std::string all = output_of(program + " launch --record " + file_ +
+                                    " sh -c 'echo 1; echo 2 >&2; echo 3; echo 4 >&2; exit 3'");
   EXPECT_THAT(all, AllOf(HasSubstr("4\n"), HasSubstr("rank 0 failed: exit code 3")));
-  const auto again = replay({});
-  EXPECT_EQ(again.out + again.err, all);
+  EXPECT_EQ(output_of(program + " replay " + file_), all);
 }
 
 TEST_F(ReplayTest, ARecordingHasTheReportsOfTheRun) {
@@ -195,8 +197,8 @@ TEST_F(ReplayTest, OnlyFailedTestsRunAgain) {
   EXPECT_EQ(run.end, ProcessEnd(ExitedWith{1}));
   const auto again = replay({"--rerun-failed"});
   EXPECT_EQ(again.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(again.err, StartsWith("distrun replay: distrun test --binary " FAKE_TEST_HOST
-                                    " --repeat 2 --isolation exec fake.Rank.fails\n"));
+  EXPECT_THAT(again.err, StartsWith("distrun replay: distrun test --binary=" FAKE_TEST_HOST
+                                    " --repeat=2 --isolation=exec fake.Rank.fails\n"));
   EXPECT_THAT(again.out, EndsWith("\n0 passed, 2 failed, 0 skipped\n"));
 }
 
@@ -221,12 +223,89 @@ TEST_F(ReplayTest, AFullDiskIsToldAndTheRunGoesOn) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(ReplayTest, AReaderThatLeavesIsNoHang) {
+TEST_F(ReplayTest, AFullDiskDoesNotEndTests) {
+  const std::string command = "ulimit -f 60; exec " + std::string(DISTRUN_PROGRAM) +
+                              " test --binary " FAKE_TEST_HOST " --record " + file_ +
+                              " --repeat 400 fake.Rank.fails";
+  const auto run = testing::run_program({"sh", "-c", command}, options_);
+  EXPECT_EQ(run.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(run.out, EndsWith("\n0 passed, 400 failed, 0 skipped\n"));
+  EXPECT_THAT(run.err, HasSubstr("--record: write in "));
+}
+
+TEST_F(ReplayTest, AReaderThatLeavesEndsTheReplay) {
   launch({"--record", file_, "sh", "-c", "head -c 3000000 /dev/zero"});
-  const std::string command =
-      std::string(DISTRUN_PROGRAM) + " replay " + file_ + " | head -c 10 > /dev/null";
-  const auto cut = testing::run_program({"sh", "-c", command});
-  EXPECT_EQ(cut.end, ProcessEnd(ExitedWith{0})) << cut.err;
+  const std::string command = std::string(DISTRUN_PROGRAM) + " replay " + file_ +
+                              " | head -c 10 > /dev/null; echo ${PIPESTATUS[0]}";
+  EXPECT_EQ(testing::run_program({"bash", "-c", command}).out, "141\n");
+}
+
+TEST_F(ReplayTest, AReaderThatLeavesDoesNotEndRecordedTests) {
+  const std::string command = std::string(DISTRUN_PROGRAM) +
+                              " test --binary " FAKE_TEST_HOST " --record " + file_ +
+                              " --repeat 50 fake.Rank.passes | true";
+  testing::run_program({"bash", "-c", command}, options_);
+  EXPECT_THAT(member("stdout"), EndsWith("\n50 passed, 0 failed, 0 skipped\n"));
+}
+
+TEST_F(ReplayTest, FailedTestsAreKnownIfAResultCannotBeWritten) {
+  const auto run = test({"--record", file_, "--junit", "/dev/full", "fake.Rank.fails"});
+  EXPECT_EQ(run.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(replay({"--info"}).out, EndsWith("failed   fake.Rank.fails\n"));
+}
+
+TEST_F(ReplayTest, SwitchesThatAreOffStayOff) {
+  test({"--record", file_, "--shuffle=false", "--fail-fast", "-j2", "fake.Rank.fails"});
+  EXPECT_THAT(replay({"--rerun-failed"}).err,
+              StartsWith("distrun replay: distrun test --binary=" FAKE_TEST_HOST
+                         " --jobs=2 --fail-fast fake.Rank.fails\n"));
+}
+
+TEST_F(ReplayTest, ARerunWritesNoReportForAVariable) {
+  launch({"--record", file_, "sh", "-c", "exit 3"});
+  const std::string before = member("recording.json");
+  options_.environment.set("PET_RECORD", file_);
+  options_.environment.set("PET_HTML", folder_.path() + "/page.html");
+  EXPECT_EQ(replay({"--rerun-failed"}).end, ProcessEnd(ExitedWith{3}));
+  EXPECT_EQ(member("recording.json"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/page.html"));
+}
+
+TEST_F(ReplayTest, WordsThatBeginWithDashesRunAgain) {
+  const std::string program = folder_.path() + "/-x";
+  std::ofstream(program) << "#!/bin/sh\necho role $ROLE_NAME; exit 4\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  options_.environment.set("PATH", folder_.path() + ":/usr/bin:/bin");
+  launch({"--record", file_, "--role=--y", "--no-python", "--", "-x"}, options_);
+  const auto again = replay({"--rerun-failed"});
+  EXPECT_EQ(again.end, ProcessEnd(ExitedWith{4})) << again.err;
+  EXPECT_EQ(again.out, "role --y\n");
+}
+
+TEST_F(ReplayTest, TorchrunRunsAgainAsTorchrun) {
+  const std::string torchrun = folder_.path() + "/torchrun";
+  std::filesystem::create_symlink(DISTRUN_PROGRAM, torchrun);
+  testing::run_program({torchrun, "--record", file_, "--no-python", "sh", "-c", "exit 5"});
+  const auto again = replay({"--rerun-failed"});
+  EXPECT_EQ(again.end, ProcessEnd(ExitedWith{5}));
+  EXPECT_THAT(again.err, StartsWith("distrun replay: torchrun --no-python sh -c 'exit 5'\n"));
+}
+
+TEST_F(ReplayTest, BytesThatAreNotUtf8DoNotRunAgain) {
+  launch({"--record", file_, "sh", "-c", "exit 3", "a\xff"});
+  const auto again = replay({"--rerun-failed"});
+  EXPECT_EQ(again.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_EQ(again.err,
+            "distrun replay: the command has bytes that are not UTF-8, which FILE does not have\n");
+}
+
+TEST_F(ReplayTest, AFileElsewhereIsReachedThroughALink) {
+  const std::string link = folder_.path() + "/link.zip";
+  std::ofstream(file_) << "old";
+  std::filesystem::create_symlink(file_, link);
+  const auto run = launch({"--record", link, "echo", "hello"});
+  expect_same(run);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
 }
 
 }  // namespace

@@ -478,7 +478,9 @@ std::function<void(const char*, const std::string&, std::string_view)> TestComma
 
 int TestCommand::run_recorded(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err) {
   if (!recording_) return run_here(lifeline, out, err);
-  ::signal(SIGXFSZ, SIG_IGN);  // The recording reports a full disk at the end.
+  // So a full disk or a reader of stdout that leaves does not end the tests.
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
   RecordedStream recorded_out(out, Printed::kStdout, &*recording_);
   RecordedStream recorded_err(err, Printed::kStderr, &*recording_);
   const int status = run_here(lifeline, recorded_out.stream(), recorded_err.stream());
@@ -495,16 +497,20 @@ RecordingFacts TestCommand::recording_facts(int status) const {
   facts.rerun = {"distrun", "test"};
   for (const CLI::Option* option : command_->get_options()) {
     const auto name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    const bool decides_how = option->get_group() == kRunning || name == "binary";
-    if (option->count() == 0 || !decides_how || name == "rank-under") continue;
+    const bool selects = option->get_group() == kSelection && name != "binary";
+    if (name.empty() || option->count() == 0 || selects) continue;
+    if (writes_a_report(name) || name == "rank-under") continue;
+    if (option->get_items_expected_max() == 0) {  // A switch; CLI11 also takes --shuffle=false.
+      if (option->as<bool>()) facts.rerun.push_back("--" + name);
+      continue;
+    }
     for (const std::string& value : option->results()) {
-      facts.rerun.push_back("--" + name);
-      if (option->get_items_expected_max() > 0) facts.rerun.push_back(value);
+      facts.rerun.push_back("--" + name + '=' + value);
     }
   }
   if (after_dashes_) {
-    facts.after_names = *after_dashes_;
-    facts.after_names.insert(facts.after_names.begin(), "--");
+    facts.rerun_tail = *after_dashes_;
+    facts.rerun_tail.insert(facts.rerun_tail.begin(), "--");
   }
   return facts;
 }
@@ -514,19 +520,21 @@ int TestCommand::run_here(const GuardLifeline& lifeline, std::ostream& out, std:
   int write_error = 0;
   const auto write = [&](std::string_view text) {
     errno = 0;
-    if (!(console << text << std::flush) && write_error == 0)
-      write_error = errno != 0 ? errno : EIO;
+    if (console << text << std::flush) return;
+    if (write_error == 0) write_error = errno != 0 ? errno : EIO;
+    if (recording_) console.clear();  // The recording gets the rest.
   };
   const int fd = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
-  const TestSessionContext context{.lifeline = lifeline,
-                                   .host = host_name(),
-                                   .out = write,
-                                   .err = [&](std::string_view text) { err << text << std::flush; },
-                                   .columns = [fd] { return columns_of_terminal(fd); },
-                                   .on_report = report_taker()};
+  const TestSessionContext context{
+      .lifeline = lifeline,
+      .host = host_name(),
+      .out = write,
+      .err = [&](std::string_view text) { err << text << std::flush; },
+      .columns = [fd] { return columns_of_terminal(fd); },
+      .on_report = report_taker(),
+      .on_end = [this](const std::vector<std::string>& failed) { failed_ids_ = failed; }};
   const auto end = run_test_session(options_, context);
   if (!end) return fail(end.error(), err);
-  failed_ids_ = end->failed;
   if (write_error == 0) return end->status;
   return fail(Error::from_errno("write to stdout", write_error), err);
 }

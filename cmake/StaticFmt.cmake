@@ -4,7 +4,7 @@
 #
 #   DISTRUN_STATIC   whether it can
 #   distrun_fmt      what links fmt: static then, else the machine's shared one
-#   distrun_pugixml  what links pugixml: static where the machine has it so, as Debian does
+#   distrun_pugixml  what links pugixml: the static library if the machine has one, as Debian does
 set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
 set(fmt_sources SOURCES "${check}")
 set(fmt_definitions "")

@@ -13,7 +13,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::size_t kFactsBytesMax = 64 * kMiB;  // The ids of all tests that failed.
+constexpr std::size_t kFactsBytesMax = 16 * kMiB;  // The ids of all tests that failed.
 constexpr std::size_t kLineBytesMax = 1 * kKiB;    // Of output.jsonl.
 
 // The lines of a member.
@@ -58,8 +58,9 @@ std::optional<Write> parse_write(std::string_view line) {
     const auto all = nlohmann::json::parse(line);
     const auto to = all.at("to").get<std::string>();
     if (to != "stdout" && to != "stderr") return std::nullopt;
+    if (!all.at("bytes").is_number_unsigned()) return std::nullopt;
     return Write{.to = to == "stdout" ? Printed::kStdout : Printed::kStderr,
-                 .bytes = all.at("bytes").get<std::size_t>()};
+                 .bytes = all["bytes"].get<std::size_t>()};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -83,37 +84,37 @@ Result<void> Recording::print(
   const auto damaged = [this](std::string_view member) {
     return Error{ErrorKind::kInvalidArgument, path_ + ": is damaged, in " + std::string(member)};
   };
-  auto order = ZipMember::open(path_, "output.jsonl");
+  const auto member = [&](const char* name) -> Result<std::unique_ptr<ZipMember>> {
+    auto opened = ZipMember::open(path_, name);
+    if (opened && !*opened) return damaged(name);  // The writer makes all three.
+    return opened;
+  };
+  auto order = member("output.jsonl");
   if (!order) return order.error();
-  if (!*order) return {};  // It printed nothing.
   std::array<std::unique_ptr<ZipMember>, 2> streams;
   for (const Printed stream : {Printed::kStdout, Printed::kStderr}) {
-    auto member = ZipMember::open(path_, stream == Printed::kStdout ? "stdout" : "stderr");
-    if (!member) return member.error();
-    streams[stream == Printed::kStdout ? 0 : 1] = std::move(*member);
+    auto opened = member(stream == Printed::kStdout ? "stdout" : "stderr");
+    if (!opened) return opened.error();
+    streams[stream == Printed::kStdout ? 0 : 1] = std::move(*opened);
   }
   MemberLines lines(**order);
   std::string buffer(64 * kKiB, '\0');
   while (true) {
     const auto line = lines.next();
-    if (!line)
-      return line.error().kind == ErrorKind::kInvalidArgument ? damaged("output.jsonl")
-                                                              : line.error();
+    if (!line) return damaged("output.jsonl");
     if (!*line) break;
     const auto write = parse_write(**line);
     if (!write) return damaged("output.jsonl");
-    ZipMember* const stream = streams[write->to == Printed::kStdout ? 0 : 1].get();
+    ZipMember& stream = *streams[write->to == Printed::kStdout ? 0 : 1];
     for (std::size_t left = write->bytes; left > 0;) {
-      if (stream == nullptr) return damaged("output.jsonl");
-      const auto size = stream->read({buffer.data(), std::min(left, buffer.size())});
+      const auto size = stream.read({buffer.data(), std::min(left, buffer.size())});
       if (!size) return size.error();
       if (*size == 0) return damaged("output.jsonl");
       if (auto shown = to(write->to, {buffer.data(), *size}); !shown) return shown;
       left -= *size;
     }
   }
-  for (const auto& stream : streams) {  // Its end, where the checksum is compared.
-    if (stream == nullptr) continue;
+  for (const auto& stream : streams) {  // At the end, the checksum is compared.
     const auto size = stream->read({buffer.data(), 1});
     if (!size) return size.error();
     if (*size > 0) return damaged("output.jsonl");

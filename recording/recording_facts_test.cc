@@ -1,6 +1,9 @@
 #include "recording/recording_facts.h"
 
+#include <cstdint>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace distrun {
 namespace {
@@ -11,10 +14,10 @@ using Words = std::vector<std::string>;
 RecordingFacts facts_of_tests() {
   return {.distrun = "1.2.3",
           .command = {"distrun", "test", "gloo", "--record", "a.zip"},
-          .rerun = {"distrun", "test", "--retries", "2"},
-          .after_names = {"--", "python3", "t.py"},
           .is_of_tests = true,
           .failed = {"gloo.A.one", "gloo.A.two"},
+          .rerun = {"distrun", "test", "--retries=2"},
+          .rerun_tail = {"--", "python3", "t.py"},
           .folder = "/home/me",
           .host = "node1",
           .began = system_clock::time_point(std::chrono::milliseconds(1'700'000'000'123)),
@@ -29,7 +32,8 @@ TEST(RecordingFactsTest, AreTheSameAfterJson) {
   EXPECT_EQ(read->distrun, facts.distrun);
   EXPECT_EQ(read->command, facts.command);
   EXPECT_EQ(read->rerun, facts.rerun);
-  EXPECT_EQ(read->after_names, facts.after_names);
+  EXPECT_EQ(read->rerun_tail, facts.rerun_tail);
+  EXPECT_TRUE(read->is_exact);
   EXPECT_TRUE(read->is_of_tests);
   EXPECT_EQ(read->failed, facts.failed);
   EXPECT_EQ(read->folder, facts.folder);
@@ -45,6 +49,38 @@ TEST(RecordingFactsTest, BytesThatAreNotUtf8AreReplaced) {
   const auto read = parse_recording_json(recording_json(facts));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->folder, "/tmp/\uFFFD");
+  EXPECT_TRUE(read->is_exact) << "the words of the command are";
+  facts.rerun_tail.push_back("a\xff");
+  EXPECT_FALSE(parse_recording_json(recording_json(facts))->is_exact);
+}
+
+// The JSON of valid facts, with another value.
+std::string json_with(const char* name, const nlohmann::json& value) {
+  auto all = nlohmann::json::parse(recording_json(facts_of_tests()));
+  all[name] = value;
+  return all.dump();
+}
+
+TEST(RecordingFactsTest, ValuesOutOfRangeAreErrors) {
+  ASSERT_TRUE(parse_recording_json(json_with("status", 255)));
+  const std::vector<std::pair<const char*, nlohmann::json>> wrong = {
+      {"status", 256},
+      {"status", -1},
+      {"status", 1.5},
+      {"began_ms", -1},
+      {"ended_ms", INT64_MAX},
+      {"ended_ms", 1e300},
+      {"format", 0},
+      {"format", 1LL << 32},
+      {"failed", {1}},
+      {"rerun", nlohmann::json::array()},
+      {"rerun", {"/bin/sh", "-c", "echo"}},
+      {"rerun", {"distrun", "launch"}},  // The facts are of tests.
+      {"rerun", {"torchrun"}},
+      {"host", {{{{{1}}}}}}};
+  for (const auto& [name, value] : wrong) {
+    EXPECT_FALSE(parse_recording_json(json_with(name, value))) << name << ' ' << value;
+  }
 }
 
 TEST(RecordingFactsTest, OtherTextIsAnError) {
@@ -62,7 +98,7 @@ TEST(RecordingFactsTest, ANewerFormatNamesItsVersion) {
 }
 
 TEST(RecordingFactsTest, FailedTestsRunAgainBeforeTheirPython) {
-  EXPECT_EQ(rerun_words(facts_of_tests()), (Words{"distrun", "test", "--retries", "2", "gloo.A.one",
+  EXPECT_EQ(rerun_words(facts_of_tests()), (Words{"distrun", "test", "--retries=2", "gloo.A.one",
                                                   "gloo.A.two", "--", "python3", "t.py"}));
 }
 
@@ -73,7 +109,7 @@ TEST(RecordingFactsTest, NothingRunsAgainIfNoTestFailed) {
 }
 
 TEST(RecordingFactsTest, AFailedRunRunsAgainAsItWas) {
-  RecordingFacts facts{.rerun = {"distrun", "launch"}, .after_names = {"./worker", "-v"}};
+  RecordingFacts facts{.rerun = {"distrun", "launch"}, .rerun_tail = {"./worker", "-v"}};
   EXPECT_TRUE(rerun_words(facts).empty());
   facts.status = 3;
   EXPECT_EQ(rerun_words(facts), (Words{"distrun", "launch", "./worker", "-v"}));

@@ -39,6 +39,7 @@ class RecordingTest : public ::testing::Test {
   static RecordingFacts facts() {
     RecordingFacts all;
     all.command = {"distrun"};
+    all.rerun = {"distrun", "launch"};
     all.status = 3;
     return all;
   }
@@ -142,6 +143,7 @@ TEST_F(RecordingTest, AWrongOrderIsAnError) {
     ZipWriter zip(path_);
     zip.add("recording.json", recording_json(facts()));
     zip.add("stdout", "hello");
+    zip.add("stderr", "");
     zip.add("output.jsonl", order);
     expect_ok(zip.finish());
     const std::string all = printed();
@@ -160,6 +162,13 @@ TEST_F(RecordingTest, DamagedOutputIsAnError) {
   std::ofstream(path_) << bytes;
   const std::string all = printed();
   EXPECT_NE(all.find(path_ + ": is damaged, in stdout"), std::string::npos) << all;
+}
+
+TEST_F(RecordingTest, AMissingStreamIsAnError) {
+  ZipWriter zip(path_);
+  zip.add("recording.json", recording_json(facts()));
+  expect_ok(zip.finish());
+  EXPECT_EQ(printed(), "|" + path_ + ": is damaged, in output.jsonl");
 }
 
 TEST_F(RecordingTest, StopsAtTheFirstErrorOfThePrinter) {

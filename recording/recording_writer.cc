@@ -30,11 +30,17 @@ constexpr std::chrono::milliseconds kOneWrite{10};
 
 const char* name_of(Printed to) { return to == Printed::kStdout ? "stdout" : "stderr"; }
 
-// The folder of the file, or /tmp if it is one of /dev or /proc, which hold no files.
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) return ".";
-  return path.starts_with("/dev/") || path.starts_with("/proc/") ? "/tmp" : folder;
+// Where the data wait for finish(): beside the file, whose disk has the room. If the file is not a
+// regular one, or its folder takes no new files, in TMPDIR.
+std::string folder_for(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path target = fs::weakly_canonical(fs::absolute(path, none), none);
+  const bool is_regular = fs::is_regular_file(target, none) || !fs::exists(target, none);
+  const std::string folder = target.parent_path().string();
+  if (is_regular && make_unnamed_file(folder)) return folder;
+  const fs::path temporary = fs::temp_directory_path(none);
+  return none ? "/tmp" : temporary.string();
 }
 
 // The bytes of a file, as long as it lives.
@@ -77,7 +83,7 @@ struct RecordingWriter::Impl {
   };
 
   Impl(const std::string& path, ResultFile file)
-      : folder(folder_of(path)), result(std::move(file)) {}
+      : folder(folder_for(path)), result(std::move(file)) {}
 
   const std::string folder;
   ResultFile result;
@@ -135,7 +141,10 @@ Result<RecordingWriter> RecordingWriter::open(const std::string& path) {
   auto file = ResultFile::open(path);
   if (!file) return file.error().with_context("--record");
   auto impl = std::make_unique<Impl>(path, std::move(*file));
-  impl->member("recording.json");  // First, for people who list the members.
+  // People who list the members see these first, also if a run prints nothing.
+  for (const char* name : {"recording.json", "stdout", "stderr", "output.jsonl"}) {
+    impl->member(name);
+  }
   if (impl->error) return impl->error->with_context("--record " + path);
   return RecordingWriter(std::move(impl));
 }
@@ -171,7 +180,10 @@ Result<void> RecordingWriter::finish(RecordingFacts facts) {
   const auto zipped = make_unnamed_file(impl_->folder);
   if (!zipped) return zipped.error();
   ZipWriter zip(path_of_descriptor(zipped->get()));
-  for (const Impl::Member& one : impl_->members) zip.add_file(one.name, one.file.get());
+  for (Impl::Member& one : impl_->members) {
+    zip.add_file(one.name, one.file.get());
+    one.file.reset();  // Frees its space for the zip file.
+  }
   if (auto written = zip.finish(); !written) return written;
   const auto mapped = MappedFile::of(zipped->get());
   if (!mapped) return mapped.error();

@@ -14,10 +14,12 @@
 //   output.jsonl     the order: {"ms": since the start, "to": "stdout", "bytes": N}
 //   …                what add() and path_of() are for
 //
-// Until finish(), all of this is in files without names next to FILE, so a killed distrun leaves
-// nothing behind. Errors of these files appear in finish().
+// Until finish(), all of this is in files without names, on the disk of FILE if its folder takes
+// files, else in TMPDIR. So a killed distrun leaves nothing behind. Errors of these files appear in
+// finish().
 //
-// Thread safety: none. After a fork, only one of the processes may use it.
+// Requires that SIGXFSZ is ignored. Thread safety: none. After a fork, only one of the processes
+// may use it.
 #pragma once
 
 #include <chrono>
@@ -48,7 +50,7 @@ class RecordingWriter {
   // For writers that open a file by its path: the member `name`, in this process.
   Result<std::string> path_of(const std::string& name);
 
-  // Sets facts.began and facts.ended. Requires that SIGXFSZ is ignored. Call it once.
+  // Sets facts.began and facts.ended. Takes about a second for 300 MB of output. Call it once.
   Result<void> finish(RecordingFacts facts);
 
  private:

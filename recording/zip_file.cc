@@ -20,7 +20,9 @@ namespace distrun {
 namespace {
 
 constexpr std::size_t kPieceBytes = 256 * kKiB;
-constexpr std::size_t kBytesMax32 = 0xffff'ffff;  // Larger members need the zip64 format.
+// Larger members get the zip64 format. The limit of the other is 4 GiB, and noise grows when it is
+// compressed.
+constexpr std::size_t kBytesMax32 = 2 * kGiB;
 
 zip_fileinfo made_now() {
   zip_fileinfo info{};
@@ -33,7 +35,7 @@ zip_fileinfo made_now() {
   info.tmz_date.tm_mday = local.tm_mday;
   info.tmz_date.tm_mon = local.tm_mon;
   info.tmz_date.tm_year = local.tm_year + 1900;
-  info.external_fa = 0100644UL << 16;  // For unzip, which else makes files that nobody may read.
+  info.external_fa = 0100644UL << 16;  // Else unzip makes files without any permission.
   return info;
 }
 
@@ -110,14 +112,17 @@ Result<std::unique_ptr<ZipMember>> ZipMember::open(const std::string& path,
                                                    const std::string& name) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return Error::from_errno(path);
-  if (S_ISDIR(status.st_mode)) return Error{ErrorKind::kInvalidArgument, path + ": is a folder"};
+  if (!S_ISREG(status.st_mode)) {  // A FIFO would wait for a writer.
+    const char* const what = S_ISDIR(status.st_mode) ? ": is a folder" : ": is not a regular file";
+    return Error{ErrorKind::kInvalidArgument, path + what};
+  }
   if (::access(path.c_str(), R_OK) != 0) return Error::from_errno(path);
   void* const zip = ::unzOpen64(path.c_str());
   if (zip == nullptr) return Error{ErrorKind::kInvalidArgument, path + ": is not a zip file"};
   std::unique_ptr<ZipMember> member(new ZipMember(path, name, zip));
-  if (::unzLocateFile(zip, name.c_str(), /*iCaseSensitivity=*/1) != UNZ_OK) {
-    return std::unique_ptr<ZipMember>();
-  }
+  const int found = ::unzLocateFile(zip, name.c_str(), /*iCaseSensitivity=*/1);
+  if (found == UNZ_END_OF_LIST_OF_FILE) return std::unique_ptr<ZipMember>();
+  if (found != UNZ_OK) return member->damaged();
   if (::unzOpenCurrentFile(zip) != UNZ_OK) return member->damaged();
   return member;
 }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "common/os/unnamed_file.h"
 #include "common/test/folder.h"
@@ -73,7 +74,6 @@ TEST_F(ZipFileTest, ALongMemberIsAnErrorForAShortLimit) {
 }
 
 TEST_F(ZipFileTest, DamagedBytesAreAnError) {
-  // Stored bytes: noise cannot be compressed, so its checksum alone tells.
   write("hello");
   std::string bytes = this->bytes();
   const auto at = bytes.find("a.txt") + 5;
@@ -89,6 +89,9 @@ TEST_F(ZipFileTest, OtherFilesAreErrors) {
   set_bytes("");
   EXPECT_EQ(error_of(read_zip_member(path_, "a", 1)), path_ + ": is not a zip file");
   EXPECT_EQ(error_of(read_zip_member(folder_.path(), "a", 1)), folder_.path() + ": is a folder");
+  const std::string fifo = folder_.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(error_of(read_zip_member(fifo, "a", 1)), fifo + ": is not a regular file");
 }
 
 TEST_F(ZipFileTest, ACutFileIsAnError) {

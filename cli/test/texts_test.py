@@ -116,7 +116,7 @@ def free_port():
         return one.getsockname()[1]
 
 
-# Runs a command in a network of its own, where it sees no other run.
+# Runs a command in a separate network, where it sees no other run.
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 
 

@@ -1,8 +1,8 @@
 #include "evidence/connections/rank_sockets.h"
 
+#include <compare>
+#include <limits>
 #include <map>
-#include <set>
-#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -16,13 +16,22 @@ namespace distrun {
 namespace {
 
 std::string text_of(const boost::asio::ip::address& address, std::uint16_t port) {
-  return fmt::format(fmt::runtime(address.is_v6() ? "[{}]:{}" : "{}:{}"), address.to_string(),
-                     port);
+  const std::string host = address.to_string();
+  return address.is_v6() ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
 std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{} byte{}", bytes, bytes == 1 ? "" : "s");
 }
+
+// The other end of a connection. Ranks sort before addresses.
+struct Peer {
+  int rank = std::numeric_limits<int>::max();  // If it is one.
+  std::string address;                         // Else.
+
+  std::string name() const { return address.empty() ? fmt::format("rank {}", rank) : address; }
+  auto operator<=>(const Peer&) const = default;
+};
 
 }  // namespace
 
@@ -34,7 +43,8 @@ std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t
   if (ranks.empty()) return {};
   auto table = SocketTable::open();
   if (!table) return {};
-  constexpr std::uint32_t kConnected = 1U << TCP_ESTABLISHED | 1U << TCP_CLOSE_WAIT;
+  constexpr std::uint32_t kConnected =
+      1U << TCP_ESTABLISHED | 1U << TCP_CLOSE_WAIT | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2;
   const auto rows = table->rows({.states = kConnected});
   if (!rows) return {};
   std::vector<RankSocket> sockets;
@@ -42,50 +52,69 @@ std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t
     const auto rank = ranks.find(row.inode);
     if (rank == ranks.end()) continue;
     const bool is_closed = row.state == TCP_CLOSE_WAIT;
-    // The kernel counts the end of the peer's data as a byte.
-    const std::uint32_t end = is_closed && row.unread > 0 ? 1 : 0;
+    // The kernel counts the end of the data as a byte.
+    const std::uint32_t in = is_closed && row.unread > 0 ? 1 : 0;
+    const std::uint32_t out = row.state == TCP_FIN_WAIT1 && row.undelivered > 0 ? 1 : 0;
     sockets.push_back({.rank = rank->second,
                        .address = text_of(row.address, row.port),
                        .peer = text_of(row.peer_address, row.peer_port),
-                       .unread = row.unread - end,
-                       .undelivered = row.undelivered,
+                       .unread = row.unread - in,
+                       .undelivered = row.undelivered - out,
                        .is_closed_by_peer = is_closed});
   }
   return sockets;
 }
 
-std::vector<std::string> connection_lines(const std::vector<RankSocket>& sockets,
-                                          std::optional<int> of_rank) {
-  std::map<std::pair<std::string, std::string>, int> ends;  // The rank, by its own and peer's end.
+std::vector<ConnectionLine> connection_lines(const std::vector<RankSocket>& sockets) {
+  std::map<std::pair<std::string_view, std::string_view>, int> ends;  // By own and peer's address.
   for (const RankSocket& socket : sockets) ends[{socket.address, socket.peer}] = socket.rank;
-  const auto peer_of = [&](const RankSocket& socket) {
-    const auto other = ends.find({socket.peer, socket.address});
-    return other == ends.end() ? socket.peer : fmt::format("rank {}", other->second);
+  struct Stuck {
+    std::uint64_t unread = 0, undelivered = 0;
+    bool is_closed = false;
   };
   // By rank and peer, because two ranks may have many connections.
-  std::map<std::pair<int, std::string>, std::uint64_t> unread, undelivered;
-  std::set<std::pair<int, std::string>> closed;
+  std::map<std::pair<int, Peer>, Stuck> connections;
   for (const RankSocket& socket : sockets) {
-    if (of_rank && socket.rank != *of_rank) continue;
-    const std::pair key(socket.rank, peer_of(socket));
-    if (socket.unread > 0) unread[key] += socket.unread;
-    if (socket.undelivered > 0) undelivered[key] += socket.undelivered;
-    if (socket.is_closed_by_peer) closed.insert(key);
+    if (socket.unread == 0 && socket.undelivered == 0 && !socket.is_closed_by_peer) continue;
+    const auto other = ends.find({socket.peer, socket.address});
+    const Peer peer = other == ends.end() ? Peer{.address = socket.peer}
+                                          : Peer{.rank = other->second, .address = ""};
+    Stuck& stuck = connections[{socket.rank, peer}];
+    stuck.unread += socket.unread;
+    stuck.undelivered += socket.undelivered;
+    stuck.is_closed |= socket.is_closed_by_peer;
   }
-  std::vector<std::string> lines;
-  lines.reserve(unread.size() + undelivered.size() + closed.size());
-  for (const auto& [key, bytes] : unread) {
-    lines.push_back(
-        fmt::format("rank {} has not read {} from {}", key.first, bytes_text(bytes), key.second));
-  }
-  for (const auto& [key, bytes] : undelivered) {
-    lines.push_back(fmt::format("{} has not received {} from rank {}", key.second,
-                                bytes_text(bytes), key.first));
-  }
-  for (const auto& [rank, peer] : closed) {
-    lines.push_back(fmt::format("{} has closed its connection to rank {}", peer, rank));
+  std::vector<ConnectionLine> lines;
+  for (const auto& [key, stuck] : connections) {
+    const int rank = key.first;
+    const std::string peer = key.second.name();
+    if (stuck.unread > 0) {
+      lines.push_back({rank, fmt::format("rank {} has not read {} from {}", rank,
+                                         bytes_text(stuck.unread), peer)});
+    }
+    if (stuck.undelivered > 0) {
+      lines.push_back({rank, fmt::format("{} has not received {} from rank {}", peer,
+                                         bytes_text(stuck.undelivered), rank)});
+    }
+    if (stuck.is_closed) {
+      lines.push_back({rank, fmt::format("{} has closed its connection to rank {}", peer, rank)});
+    }
   }
   return lines;
+}
+
+std::string connections_text(const std::vector<ConnectionLine>& lines, std::string_view indent,
+                             std::optional<int> of_rank) {
+  constexpr int kShown = 16;
+  std::string text;
+  int count = 0;
+  for (const ConnectionLine& line : lines) {
+    if (of_rank && line.rank != *of_rank) continue;
+    if (++count == 1) text += fmt::format("{}connections\n", indent);
+    if (count <= kShown) text += fmt::format("{}  {}\n", indent, line.text);
+  }
+  if (count > kShown) text += fmt::format("{}  {} more\n", indent, count - kShown);
+  return text;
 }
 
 }  // namespace distrun

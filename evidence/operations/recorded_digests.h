@@ -36,7 +36,7 @@ std::string recorded_header(int world_size);
 // Requires a collective that has ended.
 std::string recorded_line(int rank, const Operation& operation);
 
-// What ranks did otherwise than in the recorded run; of several things, the one that comes first.
+// The first difference between the ranks and the recorded run.
 struct RecordDifference {
   enum class Kind {
     kCall,     // They called another collective, or with another dtype or other sizes.
@@ -54,7 +54,7 @@ struct RecordDifference {
 class RecordedDigests {
  public:
   // Fails with kProtocol for a text that recorded_header() and recorded_line() did not write.  An
-  // incomplete last line is ignored: the recorded run may have been killed.  A header begins again,
+  // incomplete last line is ignored: the recorded run may have been killed.  A header starts again,
   // as after a restart of the recorded run.
   static Result<RecordedDigests> read(std::string_view text);
 

@@ -56,7 +56,6 @@ class Report {
       for (std::size_t i = worker; i < rank.processes.size(); ++i) {
         take(rank, rank.processes[i], i == worker);
       }
-      sockets_.insert(sockets_.end(), rank.sockets.begin(), rank.sockets.end());
     }
   }
 
@@ -73,17 +72,7 @@ class Report {
     for (const auto& [problem, ranks] : problems_) {
       text += fmt::format("  {}: no stack: {}\n", list_of_ranks(ranks), problem);
     }
-    return text + connections();
-  }
-
-  std::string connections() const {
-    const auto lines = connection_lines(sockets_);
-    std::string text;
-    for (std::size_t i = 0; i < std::min(lines.size(), kConnectionsShown); ++i) {
-      text += (i == 0 ? "  connections\n    " : "    ") + lines[i] + '\n';
-    }
-    if (lines.size() <= kConnectionsShown) return text;
-    return text + fmt::format("    {} more\n", lines.size() - kConnectionsShown);
+    return text;
   }
 
   std::string line() const {
@@ -141,10 +130,7 @@ class Report {
     if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
   }
 
-  static constexpr std::size_t kConnectionsShown = 16;
-
   const std::string folder_;  // Ends with a slash.
-  std::vector<RankSocket> sockets_;
   StackTree main_, threads_;
   RankPlaces running_;  // Ranks that are not held.
   std::map<std::string, StackTree> started_;

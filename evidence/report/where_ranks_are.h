@@ -10,8 +10,6 @@
 //     //     all_reduce (torch/distributed/distributed_c10d.py:2810)
 //     //   other threads of ranks 0-2
 //     //     …
-//     //   connections
-//     //     rank 3 has not read 80 bytes from rank 0
 //
 // Pure.
 #pragma once
@@ -19,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "evidence/connections/rank_sockets.h"
 #include "evidence/stack.h"
 
 namespace distrun {
@@ -29,7 +26,6 @@ struct RankStacks {
   std::vector<ProcessStacks> processes;  // The worker, then its descendants.
   // What it waits for in the store, such as "for ready/3"; empty if unknown.
   std::string awaited;
-  std::vector<RankSocket> sockets;  // May be empty.
 };
 
 struct Whereabouts {

@@ -45,29 +45,6 @@ TEST(WhereRanksAreTest, RanksAtOnePlaceAreNamedOnce) {
   EXPECT_EQ(where.line, "ranks 0, 1 in load (train.py:1)");
 }
 
-TEST(WhereRanksAreTest, ConnectionsWithStuckBytesComeLast) {
-  const auto where = where_ranks_are(
-      {{0, {process(10, python({"main"}))}, "", {{.rank = 0, .address = "a:1", .peer = "b:2"}}},
-       {1,
-        {process(11, python({"main"}))},
-        "",
-        {{.rank = 1, .address = "b:2", .peer = "a:1", .unread = 80}}}});
-  EXPECT_EQ(where.stacks,
-            "  main (train.py:1)\n"
-            "  connections\n"
-            "    rank 1 has not read 80 bytes from rank 0\n");
-}
-
-TEST(WhereRanksAreTest, ManyConnectionsAreCounted) {
-  RankStacks rank{0, {process(10, python({"main"}))}, "", {}};
-  for (int i = 100; i < 120; ++i) {
-    rank.sockets.push_back(
-        {.rank = 0, .address = "a:1", .peer = "b:" + std::to_string(i), .unread = 1});
-  }
-  const std::string text = where_ranks_are({rank}).stacks;
-  EXPECT_NE(text.find("from b:115\n    4 more\n"), std::string::npos) << text;
-}
-
 TEST(WhereRanksAreTest, ShowsSourcesRelativeToTheFolder) {
   const Frame frame{.function = "load", .source = "/home/me/sub/train.py", .line = 1};
   EXPECT_EQ(where_ranks_are({{0, {process(10, {frame})}}}, "/home/me").line,

@@ -4,19 +4,16 @@
 #include <cstddef>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "common/text/valid_utf8.h"
 
 namespace distrun {
 
 namespace {
 
 std::string label_text(std::string_view value) {
-  // Prometheus rejects text that is not UTF-8.
-  const std::string quoted =
-      nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto valid = nlohmann::json::parse(quoted).get<std::string>();
   std::string text;
-  for (const char byte : valid) {
+  for (const char byte : valid_utf8(value)) {  // Prometheus rejects other text.
     if (byte == '\\' || byte == '"') text += '\\';
     byte == '\n' ? text += "\\n" : text += byte;
   }

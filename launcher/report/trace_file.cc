@@ -37,7 +37,7 @@ Written write_some(std::string_view text, auto write) {
   return done;
 }
 
-// Each event begins a line.
+// Each event starts a line.
 std::size_t lines_in(std::string_view text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }

@@ -1,4 +1,4 @@
-// What the process of a launcher provides to run_launch().
+// LaunchContext has the inputs and callbacks that the process of a launcher gives to run_launch().
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ class OperationWatch {
   // Reads the rest.  Handlers are not called after this, until the next attempt.
   void end();
 
-  // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
+  // The collectives that ranks wait in, and the missing ranks; empty if no rank is in one.
   std::string line();
 
   struct LastOperation {
@@ -86,14 +86,14 @@ class OperationWatch {
  private:
   struct Reader {
     std::uint64_t seen = 0;      // Operations up to this number were read.
-    std::uint64_t settled = 0;   // What the worker had begun at the previous reading.
+    std::uint64_t settled = 0;   // Operations that the worker had started at the previous reading.
     std::deque<Operation> open;  // In progress when they were read.
     std::uint32_t last_collective = 0;
     std::uint64_t missed = 0;  // Since on_missed was called.
   };
 
   void wait();
-  // `all`: also what a worker may just be writing.
+  // `all`: including an operation that a worker may be writing just now.
   void read(bool all);
   void read_open(std::size_t worker);
   void take(std::size_t worker, const Operation& operation);

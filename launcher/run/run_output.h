@@ -74,7 +74,7 @@ class RunOutput {
   // The last lines on stderr, or on stdout if stderr is empty.
   std::string last_output(LocalRank worker) const;
 
-  // What distrun has read from the worker, shortened (captured_text.h). Empty unless
+  // The output that distrun has read from the worker, shortened (captured_text.h). Empty unless
   // Consoles::captures.
   std::string captured(LocalRank worker) const;
 

@@ -1,12 +1,13 @@
 #include "launcher/run/worker_stacks.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 #include <utility>
+
+#include "evidence/connections/rank_sockets.h"
 
 namespace distrun {
 
@@ -41,8 +42,6 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
     rank.rank = worker.rank.value();
     rank.processes.assign(std::make_move_iterator(next), std::make_move_iterator(end));
     next = end;
-    std::copy_if(sockets.begin(), sockets.end(), std::back_inserter(rank.sockets),
-                 [&](const RankSocket& socket) { return socket.rank == rank.rank; });
     for (const pid_t pid : worker.pids) {
       const auto wait = waits.find(pid);
       if (wait != waits.end() && rank.awaited.empty()) rank.awaited = wait->second;
@@ -50,6 +49,7 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
   }
   Whereabouts where = where_ranks_are(ranks, current_folder());
   if (where.line.empty()) where.line = "unknown";
+  where.stacks += connections_text(connection_lines(sockets), "  ");
   return where;
 }
 

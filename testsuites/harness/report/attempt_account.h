@@ -11,9 +11,8 @@
 //     output:
 //       [ranks 0-3] hello
 //
-// Culprits come first, in order; ranks with equal text share an entry, and equal lines of output
-// appear once (merged_output.h). Control characters are
-// escaped: "\x1b". Pure.
+// Culprits come first, in order. Ranks with equal text share an entry. Equal lines of output appear
+// once (merged_output.h). Control characters are escaped: "\x1b". Pure.
 #pragma once
 
 #include <string>

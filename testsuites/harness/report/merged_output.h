@@ -4,8 +4,10 @@
 //     // [ranks 0, 1] loading
 //     // [rank 1] failed
 //
-// Each rank's lines keep their order. Ranks given first come first where there is a choice. A line
-// appears again if the ranks print it in different orders. Pure.
+// Each rank's lines keep their order. If there is a choice, ranks given first come first. A line
+// appears again if the ranks print it in different orders.
+//
+// Meant for shortened outputs: a line takes time up to the square of the number of ranks. Pure.
 #pragma once
 
 #include <string>

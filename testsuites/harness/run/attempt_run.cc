@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "evidence/connections/rank_sockets.h"
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/run/rank_place.h"
 #include "testsuites/harness/run/rank_process.h"
@@ -160,17 +160,20 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       running.push_back(rank);
       pids.push_back(*at(rank).pid());
     }
-    std::vector<std::pair<int, pid_t>> of_ranks;
-    for (std::size_t i = 0; i < running.size(); ++i) of_ranks.emplace_back(running[i], pids[i]);
-    const auto sockets = read_rank_sockets(of_ranks);
     auto all = stacks.collect(pids, kStacksTimeout);
     std::vector<RankStacks> found;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      found.push_back({.rank = running[i], .processes = {std::move(all[i])}});
-      std::copy_if(sockets.begin(), sockets.end(), std::back_inserter(found.back().sockets),
-                   [&](const RankSocket& socket) { return socket.rank == running[i]; });
+      found.push_back({running[i], {std::move(all[i])}});
     }
     return found;
+  }
+
+  std::vector<ConnectionLine> connections_of(const std::vector<int>& wanted) {
+    std::vector<std::pair<int, pid_t>> processes;
+    for (const int rank : wanted) {
+      if (const auto pid = at(rank).pid()) processes.emplace_back(rank, *pid);
+    }
+    return connection_lines(read_rank_sockets(processes));
   }
 
   // Before any of them answers, because answering changes their places. False if none is asked.
@@ -181,14 +184,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     if (asked.empty()) return false;
     for (const int rank : asked) at(rank).time_is_up();
+    const auto connections = connections_of(asked);  // Before the stacks, which may take seconds.
     const auto found = stacks_of(asked);
-    std::vector<RankSocket> sockets;
-    for (const RankStacks& one : found) {
-      sockets.insert(sockets.end(), one.sockets.begin(), one.sockets.end());
-    }
     for (const RankStacks& one : found) {
       at(one.rank).seen(place_of(one.rank, one.processes.front()) +
-                        connections_of(one.rank, sockets));
+                        connections_text(connections, "", one.rank));
     }
     where = places_of(found).line;
     return true;
@@ -197,7 +197,10 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   Whereabouts look() {
     std::vector<int> all(ranks.size());
     std::iota(all.begin(), all.end(), 0);
-    return places_of(stacks_of(all));
+    const std::string connections = connections_text(connections_of(all), "  ");
+    Whereabouts places = places_of(stacks_of(all));
+    places.stacks += connections;
+    return places;
   }
 
   void perform(const AskWhere& action) { at(action.rank).ask(); }

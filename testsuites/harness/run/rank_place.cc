@@ -63,14 +63,6 @@ std::string place_of(int rank, const ProcessStacks& stacks) {
   return held + without_indent(where.stacks);
 }
 
-std::string connections_of(int rank, const std::vector<RankSocket>& sockets) {
-  std::string text;
-  for (const std::string& line : connection_lines(sockets, rank)) {
-    text += (text.empty() ? "connections\n  " : "  ") + line + '\n';
-  }
-  return text;
-}
-
 Whereabouts places_of(const std::vector<RankStacks>& ranks) {
   std::vector<RankStacks> shown = ranks;
   for (RankStacks& rank : shown) {

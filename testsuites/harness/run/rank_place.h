@@ -23,10 +23,6 @@ namespace distrun {
 // is known.
 std::string place_of(int rank, const ProcessStacks& stacks);
 
-// The connections of a rank (connection_lines()), a line each under a heading. Empty if there is
-// nothing to tell.
-std::string connections_of(int rank, const std::vector<RankSocket>& sockets);
-
 // All ranks of a test: one line, and one tree.
 Whereabouts places_of(const std::vector<RankStacks>& ranks);
 

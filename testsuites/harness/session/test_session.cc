@@ -34,7 +34,7 @@ using boost::system::error_code;
 
 namespace {
 
-// What a test needs: "3 ranks", "1-4 ranks, 2 GPUs, time-out 5 s, alone".
+// The needs of a test: "3 ranks", "1-4 ranks, 2 GPUs, time-out 5 s, alone".
 std::string needs_text(const TestNeeds& needs) {
   std::string text = std::to_string(needs.ranks);
   if (needs.ranks_max > needs.ranks) text += fmt::format("-{}", needs.ranks_max);
@@ -89,8 +89,9 @@ class Session {
     io_.run();
     runner_.reset();
     end_what_is_left();
+    if (context_.on_end) context_.on_end(not_passed());
     if (error_) return *error_;
-    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_, {failed_.begin(), failed_.end()}};
+    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_};
   }
 
  private:
@@ -146,6 +147,7 @@ class Session {
       return {};
     }
     if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
+    for (const TestPlan::Turn& turn : plan.turns) ++owed_[plan.tests[turn.test].test.id];
     happened(TestsBegun{.tests = static_cast<int>(plan.turns.size()),
                         .jobs = plan.jobs,
                         .repetitions = options_.plan.repeat,
@@ -217,6 +219,10 @@ class Session {
 
   void happened(const TestEvent& event) {
     if (const auto* begun = std::get_if<TestsBegun>(&event)) begun_ = *begun;
+    if (const auto* test = std::get_if<TestEnded>(&event);
+        test && !has_failed(test->result.status)) {
+      --owed_[test->result.test.id];
+    }
     console_.happened(event);
     if (const auto* ended = std::get_if<TestsEnded>(&event)) take_end(*ended);
   }
@@ -235,15 +241,20 @@ class Session {
         tell(added.error().message);
       }
     }
-    for (const TestResult& result : ended.results) {
-      if (has_failed(result.status)) failed_.insert(result.test.id);
-    }
     for (const Report& report : reports_) {
       if (!is_wanted(report)) continue;
       const std::string text = report.text(begun_, ended);
       if (report.file) keep_error(report.file->write(text));
       if (context_.on_report) context_.on_report(report.name, report.path, text);
     }
+  }
+
+  std::vector<std::string> not_passed() const {
+    std::vector<std::string> ids;
+    for (const auto& [id, repetitions] : owed_) {
+      if (repetitions > 0) ids.push_back(id);
+    }
+    return ids;
   }
 
   void keep_error(const Result<void>& written) {
@@ -339,7 +350,7 @@ class Session {
                                   {"junit.xml", options_.junit, junit_xml},
                                   {"report.html", options_.html, html_report},
                                   {"trace.json", options_.trace, test_trace}}};
-  std::set<std::string> failed_;  // Ids.
+  std::map<std::string, int> owed_;  // By id: repetitions that must still pass or be skipped.
   History history_;
   TestsBegun begun_;
   std::optional<Error> error_;

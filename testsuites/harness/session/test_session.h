@@ -47,12 +47,14 @@ struct TestSessionContext {
   // For a recording: each report at the end, and the file it went to, which may be empty. `name` is
   // "results.json", "junit.xml", "report.html" or "trace.json". May be empty.
   std::function<void(const char* name, const std::string& path, std::string_view text)> on_report;
+  // For a recording: the ids of tests that failed or did not run, sorted. Called at the end, also
+  // after an error or a second signal. May be empty.
+  std::function<void(const std::vector<std::string>& failed)> on_end;
 };
 
 // 0: all passed, 1: a test failed, 4: no test ran, 128 + N: signal N ended the run.
 struct TestSessionEnd {
   int status = 0;
-  std::vector<std::string> failed;  // Ids of tests that failed or did not run, sorted.
 };
 
 inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;
