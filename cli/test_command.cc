@@ -505,7 +505,7 @@ RecordingFacts TestCommand::recording_facts(int status) const {
       continue;
     }
     for (const std::string& value : option->results()) {
-      facts.rerun.push_back("--" + name + '=' + value);
+      facts.rerun.push_back(fmt::format("--{}={}", name, value));
     }
   }
   if (after_dashes_) {

@@ -37,7 +37,7 @@ std::string folder_for(const std::string& path) {
   std::error_code none;
   const fs::path target = fs::weakly_canonical(fs::absolute(path, none), none);
   const bool is_regular = fs::is_regular_file(target, none) || !fs::exists(target, none);
-  const std::string folder = target.parent_path().string();
+  std::string folder = target.parent_path().string();
   if (is_regular && make_unnamed_file(folder)) return folder;
   const fs::path temporary = fs::temp_directory_path(none);
   return none ? "/tmp" : temporary.string();

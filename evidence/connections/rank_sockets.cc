@@ -1,8 +1,8 @@
 #include "evidence/connections/rank_sockets.h"
 
-#include <compare>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -30,7 +30,9 @@ struct Peer {
   std::string address;                         // Else.
 
   std::string name() const { return address.empty() ? fmt::format("rank {}", rank) : address; }
-  auto operator<=>(const Peer&) const = default;
+  bool operator<(const Peer& other) const {
+    return std::tie(rank, address) < std::tie(other.rank, other.address);
+  }
 };
 
 }  // namespace
