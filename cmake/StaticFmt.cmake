@@ -42,6 +42,18 @@ find_library(DISTRUN_STATIC_LIB_zstd NAMES libzstd.a)
 if(DISTRUN_STATIC_LIB_zstd)
   list(APPEND DISTRUN_STATIC_LIBDW "${DISTRUN_STATIC_LIB_zstd}")
 endif()
+if(DISTRUN_LINKS_STATIC)
+  # The static libdw of Debian 13 lacks functions that it calls.
+  try_compile(DISTRUN_LINKS_STATIC_LIBDW
+    SOURCE_FROM_CONTENT libdw.cc "#include <elfutils/libdwfl.h>
+int main() { return dwfl_module_getdwarf(nullptr, nullptr) != nullptr; }"
+    LINK_OPTIONS -static
+    LINK_LIBRARIES ${DISTRUN_STATIC_LIBDW})
+  if(NOT DISTRUN_LINKS_STATIC_LIBDW)
+    message(STATUS "distrun will need libdw.so: the static libdw of this machine is incomplete")
+    set(DISTRUN_LINKS_STATIC OFF)
+  endif()
+endif()
 option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
 
 if(DISTRUN_STATIC AND fmt_sources)

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 #include <arpa/inet.h>
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/text/parse_number.h"
@@ -48,11 +50,37 @@ std::string thread_name(pid_t thread) {
   return name;
 }
 
-// OpenMP keeps its threads. They wait in the library's own code.
-bool is_of_openmp(pid_t thread) {
+// "232 0x5 0x7f0c 0x40 0xa 0x0 0x0 0x7f0d 0x7f0e": the number of the system call that the thread is
+// in, its arguments, the stack pointer and the address of the next instruction; or "running".
+std::string system_call_of(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
   std::string line;
-  std::getline(file, line);  // It ends with the address of the next instruction.
+  std::getline(file, line);
+  return line;
+}
+
+// In LibTorch 2.11, the thread of a group has no name. It waits for 64 events at a time, and at
+// most 10 ms (gloo/transport/tcp/loop.cc).
+bool waits_as_gloo(pid_t thread) {
+  std::istringstream call(system_call_of(thread));
+  long number = -1;
+  std::string descriptor, events, capacity, timeout;
+  if (!(call >> number >> descriptor >> events >> capacity >> timeout)) return false;
+  const bool waits = number == SYS_epoll_pwait
+#ifdef SYS_epoll_wait
+                     || number == SYS_epoll_wait
+#endif
+      ;
+  return waits && capacity == "0x40" && timeout == "0xa";
+}
+
+bool is_of_group(pid_t thread) {
+  return thread_name(thread).starts_with(kGloo) || waits_as_gloo(thread);
+}
+
+// OpenMP keeps its threads. They wait in the library's own code.
+bool is_of_openmp(pid_t thread) {
+  const std::string line = system_call_of(thread);
   const auto last = line.rfind("0x");
   const auto address = last == line.npos ? 0 : std::strtoull(line.c_str() + last, nullptr, 16);
   if (address == 0) return false;
@@ -139,8 +167,7 @@ bool is_lock_of_libuv(int fd, const std::string& target, const Leftovers& now) {
 
 // A group that exists has connections, pipes and event descriptors.
 bool has_group(const Leftovers& now) {
-  return std::any_of(now.threads.begin(), now.threads.end(),
-                     [](pid_t thread) { return thread_name(thread).starts_with(kGloo); });
+  return std::any_of(now.threads.begin(), now.threads.end(), is_of_group);
 }
 
 bool may_be_of_group(const std::string& target) {
@@ -168,7 +195,7 @@ Found found_now(const Leftovers& before) {
   if (!uses_gpu(now)) {
     for (const pid_t thread : now.threads) {
       if (before.threads.contains(thread) || is_of_libtorch(thread_name(thread))) continue;
-      if (!is_of_openmp(thread)) found.threads.push_back(thread);
+      if (!is_of_openmp(thread) && !is_of_group(thread)) found.threads.push_back(thread);
     }
     for (const auto& [fd, target] : now.descriptors) {
       const auto known = before.descriptors.find(fd);

@@ -1,8 +1,15 @@
 #include "testsuites/testing/leftovers.h"
 
+#include <array>
+#include <atomic>
+#include <thread>
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+#include "common/os/unique_fd.h"
 
 namespace distrun {
 namespace {
@@ -40,6 +47,20 @@ TEST(LeftoversTest, WhatEndsIsNotLeft) {
   const Leftovers before = leftovers_now();
   ::close(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   EXPECT_TRUE(new_leftovers(before).empty());
+}
+
+// As in LibTorch 2.11, which gives the thread no name.
+TEST(LeftoversTest, AThreadThatWaitsAsGloosDoesIsOfAGroup) {
+  const Leftovers before = leftovers_now();
+  const UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
+  std::atomic<bool> ends = false;
+  std::thread loop([&] {
+    std::array<epoll_event, 64> found;
+    while (!ends) ::epoll_wait(events.get(), found.data(), found.size(), 10);
+  });
+  EXPECT_TRUE(new_leftovers(before).empty());
+  ends = true;
+  loop.join();
 }
 
 }  // namespace
