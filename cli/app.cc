@@ -16,6 +16,8 @@
 #include "cli/test_command.h"
 #include "cli/top_command.h"
 #include "launcher/outcome/run_end.h"
+#include "testsuites/harness/protocol/host_messages.h"
+#include "testsuites/harness/session/tested_program.h"
 
 namespace distrun {
 
@@ -125,6 +127,9 @@ int print_help(const CLI::App& app, const std::vector<std::string>& words, std::
 
 int run(const std::vector<std::string>& words, const Environment& environment, std::ostream& out,
         std::ostream& err) {
+  if (words.size() > 1 && words[1] == kProgramHostCommand && environment.get(kTestHostVariable)) {
+    serve_tested_program({words.begin() + 2, words.end()});
+  }
   const bool as_torchrun =
       !words.empty() && words.front().substr(words.front().rfind('/') + 1) == "torchrun";
   std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,

@@ -40,6 +40,10 @@ The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
 With "-- python3 FILE.py", distrun runs the tests in FILE.py: classes of unittest, and of PyTorch's
 MultiProcessTestCase.  The rest of the line is for FILE.py.  The suite has the name of the file.
 
+With "-- PROGRAM", the program itself is the test.  Each rank executes it, with the variables that
+distrun launch sets.  --nproc sets the number of ranks, which otherwise is 2.  Exit status 0
+passes, a status of PyTorch's TEST_SKIPS (72 to 89) skips, and any other status fails.
+
 When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests.
 
 Exit status:
@@ -57,6 +61,7 @@ Examples:
   distrun test --binary build/my_tests --junit results.xml
   distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args
   distrun test -k allreduce -- python3 test_c10d_gloo.py
+  distrun test --nproc 4 --timeout 30 -- ./check_ring --size 1024
 
 Documentation: docs/testing.md, docs/errors.md)";
 
@@ -105,6 +110,10 @@ int fail(const Error& error, std::ostream& err) {
   throw CLI::ValidationError("--" + flag, why);
 }
 
+[[noreturn]] void refuse_command(const std::string& why) {
+  throw CLI::ParseError("--: " + why, kExitUsage);
+}
+
 Result<void> look_at_program(const std::string& path) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) {
@@ -127,8 +136,8 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 
 TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Run distributed tests.")) {
-  command_->formatter(std::make_shared<HelpFormatter>(
-      "distrun test [flags] [NAME...] [-- python3 FILE.py [args]]"));
+  command_->formatter(
+      std::make_shared<HelpFormatter>("distrun test [flags] [NAME...] [-- COMMAND [args]]"));
   command_->footer(kTestHelp);
   command_
       ->add_option("NAME", options_.selection.names,
@@ -297,7 +306,7 @@ void TestCommand::read(std::vector<std::string>& arguments) {
 
 void TestCommand::check(const Environment& environment) {
   check_selection();
-  check_python();
+  check_after_dashes();
   check_result_files();
   check_rank_under();
   options_.plan.timeout = some_seconds_from("--timeout", timeout_);
@@ -327,21 +336,30 @@ void TestCommand::check_selection() {
   options_.plan.binaries = binaries_;
 }
 
-void TestCommand::check_python() {
+void TestCommand::check_after_dashes() {
   if (!after_dashes_) return;
-  const auto refuse = [](const std::string& why) {
-    throw CLI::ParseError("--: " + why, kExitUsage);
-  };
-  if (after_dashes_->empty()) refuse("needs a command, such as python3 test_mine.py");
-  if (!binaries_.empty()) refuse("not with --binary; remove one of the two");
+  if (after_dashes_->empty()) refuse_command("needs a command, such as python3 test_mine.py");
+  if (!binaries_.empty()) refuse_command("not with --binary; remove one of the two");
+  options_.plan.command = *after_dashes_;
+  is_python(*after_dashes_) ? check_python() : check_program();
+}
+
+void TestCommand::check_python() {
   const auto python = python_tests(*after_dashes_);
-  if (!python) return refuse(python.error().message);
+  if (!python) return refuse_command(python.error().message);
   const std::string& file = python->command[python->file];
-  if (::access(file.c_str(), R_OK) != 0) refuse(Error::from_errno(file).message);
+  if (::access(file.c_str(), R_OK) != 0) refuse_command(Error::from_errno(file).message);
   std::error_code none;
-  if (std::filesystem::is_directory(file, none)) refuse(file + " is a folder; give a file");
+  if (std::filesystem::is_directory(file, none)) refuse_command(file + " is a folder; give a file");
   python_ = *python;
-  options_.plan.python = *after_dashes_;
+}
+
+void TestCommand::check_program() {
+  if (!options_.plan.backend.empty()) {
+    refuse("backend", "a program after -- chooses its own backend; remove --backend");
+  }
+  program_ = TestedProgram{.command = *after_dashes_};
+  if (options_.plan.nproc > 0) program_->ranks = options_.plan.nproc;
 }
 
 void TestCommand::check_result_files() {
@@ -393,8 +411,13 @@ void TestCommand::check_rank_under() {
 
 Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.programs = binaries_;
-  if (python_) {
-    if (auto found = complete_python(environment); !found) return found;
+  if (after_dashes_) {
+    std::string& program = python_ ? python_->command.front() : program_->command.front();
+    auto found = find_program(program, environment);
+    if (!found) return found.error();
+    program = *found;
+    options_.runner.programs = {fmt::format("{}", fmt::join(*after_dashes_, " "))};
+    options_.runner.runs_program = program_.has_value();
   } else if (binaries_.empty()) {
     const auto suites = find_suites();
     if (!suites) return suites.error();
@@ -413,12 +436,9 @@ Result<void> TestCommand::complete(const Environment& environment) {
   return {};
 }
 
-Result<void> TestCommand::complete_python(const Environment& environment) {
-  const auto python = find_program(python_->command.front(), environment);
-  if (!python) return python.error();
-  options_.runner.programs = {fmt::format("{}", fmt::join(*after_dashes_, " "))};
-  python_->command.front() = *python;
-  return {};
+Result<std::vector<std::string>> TestCommand::host_of_command() {
+  if (python_) return write_python_host(*python_, options_.runner.folder);
+  return host_of(*program_);
 }
 
 int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
@@ -442,8 +462,8 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
-  if (python_) {
-    auto host = write_python_host(*python_, folder->path());
+  if (after_dashes_) {
+    auto host = host_of_command();
     if (!host) return fail(host.error(), err);
     options_.runner.command = std::move(*host);
   }

@@ -13,6 +13,7 @@
 #include "recording/recording_writer.h"
 #include "testsuites/harness/session/python_tests.h"
 #include "testsuites/harness/session/test_session.h"
+#include "testsuites/harness/session/tested_program.h"
 
 namespace distrun {
 
@@ -36,13 +37,16 @@ class TestCommand : public CliCommand {
 
   // Throw CLI::ParseError.
   void check_selection();
+  void check_after_dashes();
   void check_python();
+  void check_program();
   void check_result_files();
   void check_rank_under();
 
   // Sets what flags do not set.
   Result<void> complete(const Environment& environment);
-  Result<void> complete_python(const Environment& environment);
+  // What runs the command after --.
+  Result<std::vector<std::string>> host_of_command();
   int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
   // Runs the tests and then writes the recording, if --record is given.
   int run_recorded(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
@@ -56,6 +60,7 @@ class TestCommand : public CliCommand {
   std::vector<std::string> binaries_;
   std::optional<std::vector<std::string>> after_dashes_;
   std::optional<PythonTests> python_;
+  std::optional<TestedProgram> program_;
   std::string shard_, timeout_ = "60", slow_after_ = "10", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
   std::string record_;

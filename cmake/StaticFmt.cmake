@@ -43,14 +43,17 @@ if(DISTRUN_STATIC_LIB_zstd)
   list(APPEND DISTRUN_STATIC_LIBDW "${DISTRUN_STATIC_LIB_zstd}")
 endif()
 if(DISTRUN_LINKS_STATIC)
-  # The static libdw of Debian 13 lacks functions that it calls.
+  # The static libdw of Debian 13 lacks functions that it calls. The libelf of later Debians defines
+  # crc32(), as zlib does.
   try_compile(DISTRUN_LINKS_STATIC_LIBDW
-    SOURCE_FROM_CONTENT libdw.cc "#include <elfutils/libdwfl.h>
-int main() { return dwfl_module_getdwarf(nullptr, nullptr) != nullptr; }"
+    SOURCE_FROM_CONTENT libdw.cc "#include <elfutils/libdwfl.h>\n#include <minizip/unzip.h>\n#include <minizip/zip.h>
+int main() {
+  return dwfl_module_getdwarf(nullptr, nullptr) != nullptr || zipOpen(\"\", 0) != nullptr || unzOpen(\"\") != nullptr;
+}"
     LINK_OPTIONS -static
-    LINK_LIBRARIES ${DISTRUN_STATIC_LIBDW})
+    LINK_LIBRARIES "${DISTRUN_STATIC_LIB_minizip}" ${DISTRUN_STATIC_LIBDW})
   if(NOT DISTRUN_LINKS_STATIC_LIBDW)
-    message(STATUS "distrun will need libdw.so: the static libdw of this machine is incomplete")
+    message(STATUS "distrun will need shared libraries: the static libdw and zlib of this machine do not link")
     set(DISTRUN_LINKS_STATIC OFF)
   endif()
 endif()

@@ -7,8 +7,6 @@
 
 #include "distrun/store_address.h"
 #include "launcher/nodes/listen_address.h"
-#include "store/network/client_processes.h"
-#include "store/protocol/store_wait_text.h"
 
 namespace distrun {
 
@@ -75,17 +73,9 @@ std::uint64_t StoreHost::changes() const {
   return server_ ? StoreServerInternals::table(*server_).changes() : 0;
 }
 
-std::unordered_map<pid_t, std::string> StoreHost::waits() const {
-  std::unordered_map<pid_t, std::string> waits;
-  if (!server_ || StoreServerInternals::table(*server_).waiting_count() == 0) return waits;
-  StoreStatus status = server_->status();
-  std::erase_if(status.peers, [](const auto& peer) { return !peer.wait; });
-  const PeerProcesses processes = processes_of(status);
-  for (const auto& peer : status.peers) {
-    const auto found = processes.find(peer.address);
-    if (found != processes.end()) waits.try_emplace(found->second.pid, text_of(*peer.wait));
-  }
-  return waits;
+WaitsOfProcesses StoreHost::waits() const {
+  if (!server_ || StoreServerInternals::table(*server_).waiting_count() == 0) return {};
+  return waits_of(server_->status());
 }
 
 }  // namespace distrun

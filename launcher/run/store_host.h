@@ -14,17 +14,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <sys/types.h>
 
 #include "distrun/result.h"
 #include "distrun/store_server.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/store_file.h"
+#include "store/network/client_processes.h"
 #include "store/server/store_server_internals.h"
 
 namespace distrun {
@@ -56,7 +55,7 @@ class StoreHost {
   std::uint64_t changes() const;
 
   // What local processes wait for in the store, such as "for ready/3".
-  std::unordered_map<pid_t, std::string> waits() const;
+  WaitsOfProcesses waits() const;
 
   void close() { server_.reset(); }
 

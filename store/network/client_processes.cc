@@ -7,6 +7,7 @@
 
 #include "distrun/store_address.h"
 #include "store/network/local_peer.h"
+#include "store/protocol/store_wait_text.h"
 
 namespace distrun {
 
@@ -44,6 +45,18 @@ PeerProcesses processes_of(const StoreStatus& status) {
     }
   }
   return processes;
+}
+
+WaitsOfProcesses waits_of(StoreStatus status) {
+  std::erase_if(status.peers, [](const auto& peer) { return !peer.wait; });
+  WaitsOfProcesses waits;
+  if (status.peers.empty()) return waits;
+  const PeerProcesses processes = processes_of(status);
+  for (const auto& peer : status.peers) {
+    const auto found = processes.find(peer.address);
+    if (found != processes.end()) waits.try_emplace(found->second.pid, text_of(*peer.wait));
+  }
+  return waits;
 }
 
 }  // namespace distrun

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "distrun/record.h"
 #include "distrun/spawn.h"
@@ -44,7 +45,7 @@ int main(int, char** argv) {
   distrun::run_rank_if_asked();
   if (std::getenv(distrun::kTestHostVariable) != nullptr) {
     if (!has_distributed_tests_alone(argv[0])) return 2;
-    distrun::serve_tests(0);
+    distrun::serve_registered_tests(STDIN_FILENO);
   }
   std::fprintf(stderr,
                "%s holds distributed tests; run them with: distrun test --binary %s\n"

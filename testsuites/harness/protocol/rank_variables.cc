@@ -18,13 +18,20 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {"LOCAL_RANK", rank},
       {"WORLD_SIZE", ranks},
       {"LOCAL_WORLD_SIZE", ranks},
-      {"DISTRUN_INIT_METHOD", file_url(place.folder + "/init").value()},
       {"OMP_NUM_THREADS", "1"},
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
       {kTestBackendVariable, place.backend},
       {kTestSeedVariable, std::to_string(place.seed)},
   };
+  if (place.store_port == 0) {
+    variables["DISTRUN_INIT_METHOD"] = file_url(place.folder + "/init").value();
+  } else {  // As in worker_environment.h.
+    variables["MASTER_ADDR"] = "127.0.0.1";
+    variables["MASTER_PORT"] = std::to_string(place.store_port);
+    variables["DISTRUN_STORE"] = "127.0.0.1:" + std::to_string(place.store_port);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  }
   if (place.is_debugged) variables[kTestDebuggedVariable] = "1";
   return variables;
 }

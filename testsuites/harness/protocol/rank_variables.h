@@ -33,10 +33,11 @@ struct RankPlace {
   std::string folder;   // Shared by all ranks.
   std::string backend;  // "gloo"
   std::uint64_t seed = 0;
-  bool is_debugged = false;  // Any rank of the test.
+  bool is_debugged = false;      // Any rank of the test.
+  std::uint16_t store_port = 0;  // A TCP store on 127.0.0.1; 0: the ranks meet in a file.
 };
 
-// A worker's variables (RANK, WORLD_SIZE, …), the file for init_process_group(), and the test's.
+// A worker's variables (RANK, WORLD_SIZE, …), the store for init_process_group(), and the test's.
 std::map<std::string, std::string> rank_variables(const RankPlace& place);
 
 // "FOLDER/rank_3": the rank's current folder and TMPDIR.

@@ -60,6 +60,10 @@ std::string lines_of(const AssertionFailure& failure) {
 
 constexpr std::size_t kFailuresShown = 10, kFirstLinesShown = 20, kLastLinesShown = 80;
 
+bool is_said(const RankResult& rank, const std::string& text) {
+  return !rank.failures.empty() && rank.failures.front().message == text;
+}
+
 // Everything but the rank's number.
 std::string body_of(const RankResult& rank, WithOutput with_output) {
   std::string text = headline_of(rank) + '\n';
@@ -71,11 +75,10 @@ std::string body_of(const RankResult& rank, WithOutput with_output) {
     text += fmt::format("  {} more failures; --json FILE writes all\n",
                         rank.failures.size() - shown_failures);
   }
-  if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
+  if (!rank.end.empty() && !is_said(rank, rank.end)) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
-  if (!rank.leaked.empty()) {
-    text += fmt::format("  leaked processes: {}\n", fmt::join(rank.leaked, ", "));
-  }
+  const auto leaked = fmt::format("leaked processes: {}", fmt::join(rank.leaked, ", "));
+  if (!rank.leaked.empty() && !is_said(rank, leaked)) text += "  " + leaked + '\n';
   return shown(text);
 }
 

@@ -11,8 +11,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "distrun/store_server.h"
 #include "evidence/connections/rank_sockets.h"
+#include "store/network/client_processes.h"
 #include "testsuites/harness/protocol/rank_variables.h"
+#include "testsuites/harness/run/exit_status_verdict.h"
 #include "testsuites/harness/run/rank_place.h"
 #include "testsuites/harness/run/rank_process.h"
 
@@ -59,6 +62,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   const WallTime begun_at = wall_time_now();
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
+  std::unique_ptr<StoreServer> store;  // Of a program.
   std::vector<std::shared_ptr<RankProcess>> ranks;
   int seen = 0;       // Ended or failed ranks.
   std::string where;  // Places of the ranks that did not end.
@@ -71,10 +75,20 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void begin() {
+    auto opened = options.is_program ? open_store() : Result<void>{};
     for (int rank = 0; rank < options.ranks; ++rank) {
-      if (const auto started = start(rank); !started) not_started(rank, started.error().message);
+      const auto started = opened ? start(rank) : opened;
+      if (!started) not_started(rank, started.error().message);
     }
     wait_for_deadline();
+  }
+
+  // The ranks of a program look for it at MASTER_ADDR and MASTER_PORT.
+  Result<void> open_store() {
+    auto opened = StoreServer::listen(io, {.same_user = true});
+    if (!opened) return opened.error().with_context("open the store of the test");
+    store = std::move(*opened);
+    return {};
   }
 
   Result<void> start(int rank) {
@@ -82,17 +96,19 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return Error::from_errno("make the folder " + folder, error.value());
-    ForkRank request{.key = key_of(rank),
-                     .test = options.test.id,
-                     .mark = mark(rank),
-                     .variables = rank_variables({.rank = rank,
-                                                  .ranks = options.ranks,
-                                                  .folder = options.folder,
-                                                  .backend = options.backend,
-                                                  .seed = options.seed,
-                                                  .is_debugged = options.rank_under.has_value()}),
-                     .folder = folder,
-                     .fresh = options.fresh};
+    ForkRank request{
+        .key = key_of(rank),
+        .test = options.test.id,
+        .mark = mark(rank),
+        .variables = rank_variables({.rank = rank,
+                                     .ranks = options.ranks,
+                                     .folder = options.folder,
+                                     .backend = options.backend,
+                                     .seed = options.seed,
+                                     .is_debugged = options.rank_under.has_value(),
+                                     .store_port = store ? store->port() : std::uint16_t{0}}),
+        .folder = folder,
+        .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;
     if (has_terminal) request.under = options.under;
     auto descriptors = at(rank).open(has_terminal);
@@ -132,10 +148,14 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   // Not called from a pipe's handler: it may end the attempt.
   void rank_over(int rank) {
-    const RankOutcome outcome = outcome_of(options.test.needs, rank, at(rank).facts());
+    const RankOutcome outcome = outcome_of(options.test.needs, rank, judged(at(rank).facts()));
     asio::post(io, [self = shared_from_this(), rank, outcome] {
       self->step(RankSeenToEnd{rank, outcome});
     });
+  }
+
+  RankFacts judged(RankFacts facts) const {
+    return options.is_program ? judged_by_exit_status(std::move(facts)) : std::move(facts);
   }
 
   void step(const AttemptEvent& event) {
@@ -160,10 +180,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       running.push_back(rank);
       pids.push_back(*at(rank).pid());
     }
+    auto awaited =
+        store ? waits_of(store->status()) : WaitsOfProcesses{};  // Before the stacks, as above.
     auto all = stacks.collect(pids, kStacksTimeout);
     std::vector<RankStacks> found;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      found.push_back({running[i], {std::move(all[i])}});
+      found.push_back({running[i], {std::move(all[i])}, std::move(awaited[pids[i]])});
     }
     return found;
   }
@@ -203,7 +225,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     return places;
   }
 
-  void perform(const AskWhere& action) { at(action.rank).ask(); }
+  void perform(const AskWhere& action) {
+    if (!options.is_program) return at(action.rank).ask();
+    at(action.rank).take_seen_place();
+    asio::post(io,
+               [self = shared_from_this(), rank = action.rank] { self->step(RankAnswered{rank}); });
+  }
   void perform(const EndRank& action) { at(action.rank).end(); }
 
   // The terminal stops the rank that uses it.
@@ -251,7 +278,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     deadline.cancel();
     std::vector<RankFacts> facts;
     for (const auto& rank : ranks) {
-      facts.push_back(rank->take_facts());
+      facts.push_back(judged(rank->take_facts()));
       name_functions(facts.back());
       rank->close();
     }

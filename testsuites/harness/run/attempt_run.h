@@ -44,6 +44,9 @@ class AttemptRun {
     bool fresh = false;                  // Ranks execute the program again instead of forking.
     std::optional<int> rank_under = {};  // Runs under `under`, with the terminal.
     std::vector<std::string> under;      // {"gdb", "--args"}
+    // The test is a program (session/tested_program.h): its exit status decides, and its ranks have
+    // a TCP store.
+    bool is_program = false;
     AttemptSupervisor::Options limits;
   };
 

@@ -200,6 +200,10 @@ void RankProcess::ask() {
   send(where_signal());
 }
 
+void RankProcess::take_seen_place() {
+  facts_.stands_at = seen_at_.empty() ? "its call stack could not be read\n" : seen_at_;
+}
+
 void RankProcess::end() {
   to_be_ended_ = true;
   if (!pidfd_ || end_seen_) return;

@@ -64,6 +64,8 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void seen(std::string place) { seen_at_ = std::move(place); }
   // Asks for its collectives, and for its stack unless that was seen. Requires time_is_up().
   void ask();
+  // For a rank that cannot answer: its place is the one that was seen.
+  void take_seen_place();
   // Kills the process, once it is known.
   void end();
   void send(int signal) const;

@@ -184,6 +184,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                             .fresh = options.fresh,
                             .rank_under = options.rank_under,
                             .under = options.under,
+                            .is_program = options.runs_program,
                             .limits = options.limits};
     its.limits.timeout = plan.timeout;
     its.limits.looked_at = options.rank_under;

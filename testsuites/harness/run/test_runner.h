@@ -48,7 +48,8 @@ class TestRunner {
     // If false, TestsEnded has only the last of a test's passed repetitions, without ranks, to save
     // memory.
     bool keeps_all_results = true;
-    bool fresh = false;  // Ranks execute the program again instead of forking.
+    bool fresh = false;         // Ranks execute the program again instead of forking.
+    bool runs_program = false;  // AttemptRun::Options::is_program, for every test.
     // This rank runs under the command `under`, with the terminal.
     std::optional<int> rank_under = {};
     std::vector<std::string> under;

@@ -21,15 +21,13 @@ bool takes_value(const std::string& flag) {
 
 }  // namespace
 
+bool is_python(const std::vector<std::string>& command) {
+  return command.front().ends_with(".py") || base_name(command.front()).starts_with("python");
+}
+
 Result<PythonTests> python_tests(std::vector<std::string> command) {
   if (command.front().ends_with(".py")) command.insert(command.begin(), "python3");
   const std::string program = command.front();
-  if (!base_name(program).starts_with("python")) {
-    return refused(
-        fmt::format("{} is not Python; for a GoogleTest program use --binary, for other programs "
-                    "distrun launch",
-                    program));
-  }
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
     if (word.starts_with("-m") || word.starts_with("-c") || word == "-") {

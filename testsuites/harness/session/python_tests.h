@@ -21,8 +21,11 @@ struct PythonTests {
   std::size_t file = 0;  // Its index in `command`.
 };
 
+// Whether `command` begins with Python or with a file whose name ends with .py. Pure.
+bool is_python(const std::vector<std::string>& command);
+
 // `command` is Python with its flags, a file and the file's arguments, or begins with the file.
-// Fails with kInvalidArgument if it is another program, or has no file. Pure.
+// Fails with kInvalidArgument if it has no file. REQUIRES: is_python(command). Pure.
 Result<PythonTests> python_tests(std::vector<std::string> command);
 
 // Writes the host into `folder`, and returns the command that starts it.

@@ -27,10 +27,14 @@ TEST(PythonTestsTest, AFileAloneRunsWithPython3) {
   EXPECT_EQ(python_tests({"a.py", "-v"})->command, (Words{"python3", "a.py", "-v"}));
 }
 
-TEST(PythonTestsTest, OtherProgramsAndModulesAreRefused) {
-  EXPECT_EQ(file_of({"./prog", "a.py"}),
-            "error: ./prog is not Python; for a GoogleTest program use --binary, for other "
-            "programs distrun launch");
+TEST(PythonTestsTest, OtherProgramsAreNotPython) {
+  EXPECT_TRUE(is_python({"/usr/bin/python3.11", "a.py"}));
+  EXPECT_TRUE(is_python({"./a.py"}));
+  EXPECT_FALSE(is_python({"./prog", "a.py"}));
+  EXPECT_FALSE(is_python({"env", "python3", "a.py"}));
+}
+
+TEST(PythonTestsTest, ModulesAreRefused) {
   EXPECT_EQ(file_of({"python3", "-m", "tests"}),
             "error: python3 -m: give a file, such as test_mine.py");
   EXPECT_EQ(file_of({"python3", "-X", "dev"}), "error: python3: give a file, such as test_mine.py");

@@ -55,8 +55,8 @@ std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options)
   if (options.seed != PlanOptions().seed) command += fmt::format(" --seed {}", options.seed);
   if (options.fresh) command += " --isolation exec";
   command += " " + shell_quoted(loaded.test.id);
-  if (!options.python.empty()) command += " --";
-  for (const std::string& word : options.python) command += " " + shell_quoted(word);
+  if (!options.command.empty()) command += " --";
+  for (const std::string& word : options.command) command += " " + shell_quoted(word);
   return command;
 }
 

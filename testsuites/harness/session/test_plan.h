@@ -30,7 +30,8 @@ struct PlanOptions {
   std::uint64_t seed = 1234;
   bool fresh = false;                 // --isolation exec, for repeat commands.
   std::vector<std::string> binaries;  // As given, for repeat commands.
-  std::vector<std::string> python;    // Likewise: {"python3", "test_mine.py"}.
+  // Likewise, what follows --: {"python3", "test_mine.py"}.
+  std::vector<std::string> command;
 };
 
 // Each repetition runs all tests before the next one starts.

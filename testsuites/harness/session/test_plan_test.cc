@@ -68,8 +68,9 @@ TEST(TestPlanTest, RepeatCommandNamesTestAndBinary) {
 }
 
 TEST(TestPlanTest, RepeatCommandEndsWithThePythonFile) {
-  EXPECT_EQ(planned({}, {.fresh = true, .python = {"python3", "my tests.py", "-v"}}).repeat_command,
-            "distrun test --isolation exec gloo.A.t -- python3 'my tests.py' -v");
+  EXPECT_EQ(
+      planned({}, {.fresh = true, .command = {"python3", "my tests.py", "-v"}}).repeat_command,
+      "distrun test --isolation exec gloo.A.t -- python3 'my tests.py' -v");
 }
 
 TEST(TestPlanTest, RepeatCommandHasOptionsThatMatter) {
