@@ -34,6 +34,7 @@ template <class Number>
 [[gnu::noinline]] void spin(Number until) {
   say("here");
   while (goes_on) until += 1;
+  if (until > 0) std::puts("not reached");
 }
 
 [[gnu::noinline]] void load_batch() {
