@@ -19,6 +19,7 @@
 namespace distrun {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using testing::Folder;
 using ::testing::HasSubstr;
@@ -147,6 +148,80 @@ TEST(LaunchStacksTest, StacksEscapesControlCharacters) {
   loop.join();
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_EQ(result.out, "a\\x1b[31mb\n  c\n");
+}
+
+// The real format, from a group of Gloo: as ProcessGroupNCCL, a thread waits for a byte in the pipe
+// and writes the dump.
+class FlightRecorderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(TORCH_PYTHON).empty()) {
+      GTEST_SKIP() << "no Python with torch: configure with DISTRUN_TORCH_PYTHON";
+    }
+    script_ = folder_.path() + "/train.py";
+  }
+
+  void write_script(const std::string& end) const {
+    std::ofstream(script_) << R"(import os, sys, threading, time
+import torch, torch.distributed as dist
+from torch._C._distributed_c10d import _dump_fr_trace
+rank = os.environ["RANK"]
+pipe = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + rank + ".pipe"
+os.mkfifo(pipe)
+asked = os.open(pipe, os.O_RDWR)
+def dump():
+    with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
+        file.write(_dump_fr_trace())
+def answer():
+    while os.read(asked, 128):
+        dump()
+threading.Thread(target=answer, daemon=True).start()
+dist.init_process_group("gloo")
+for _ in range(3):
+    dist.all_reduce(torch.ones(5))
+)" << end;
+  }
+
+  const Folder folder_;
+  std::string script_;
+};
+
+TEST_F(FlightRecorderTest, StacksSayWhichRankHasNotEnteredACollective) {
+  write_script(
+      "print('here', flush=True)\n"
+      "time.sleep(1000) if rank == '1' else dist.all_reduce(torch.ones(5))\n");
+  ProgramOptions options;
+  std::string answer;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (!answer.empty() || std::count(out.begin(), out.end(), '\n') < 2) return;
+    const std::string expected =
+        "collectives: rank 1 has not entered all_reduce, number 4 of group 0 (Float [5])";
+    // Rank 0 may not have entered it yet.
+    for (int i = 0; i < 60 && answer.find(expected) == answer.npos; ++i) {
+      answer = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)}).out;
+    }
+    EXPECT_THAT(answer, HasSubstr(expected + "; rank 0 waits in it\n"));
+    ::kill(pid, SIGTERM);
+  };
+  launch({"--nproc-per-node", "2", TORCH_PYTHON, script_}, options);
+  EXPECT_FALSE(answer.empty());
+}
+
+TEST_F(FlightRecorderTest, IsReadBeforeTheOthersAreEndedIfAWatchdogEndsAWorker) {
+  write_script(
+      "if rank == '1':\n"
+      "    dist.barrier()\n"
+      "    time.sleep(1000)\n"
+      "dist.barrier()\n"
+      "dist.all_reduce(torch.ones(5), async_op=True)\n"
+      "dump()\n"
+      "os.abort()\n");
+  const auto result = launch({"--nproc-per-node", "2", TORCH_PYTHON, script_});
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("distrun: collectives: rank 1 has not entered all_reduce, number 5 of "
+                      "group 0 (Float [5]); rank 0 waits in it\n"),
+            HasSubstr("distrun: where the workers are: rank 1 in <module>")));
 }
 
 TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {

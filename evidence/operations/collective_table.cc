@@ -32,6 +32,11 @@ std::string joined(const Callers& callers, const char* verb_of_one, const char* 
   return text;
 }
 
+auto any_in_progress(const CollectiveOfRanks& ranks) {
+  return std::find_if(ranks.by_rank.begin(), ranks.by_rank.end(),
+                      [](const auto& each) { return each.second.is_in_progress(); });
+}
+
 }  // namespace
 
 std::string text_of(const Operation& operation) {
@@ -82,27 +87,30 @@ const Operation* CollectiveTable::last(int rank) const {
   return found == last_.end() ? nullptr : &found->second;
 }
 
+const CollectiveOfRanks* CollectiveTable::first_in_progress(const std::string& group) const {
+  for (auto place = pending_.lower_bound({group, 0});
+       place != pending_.end() && place->first.first == group; ++place) {
+    const CollectiveOfRanks& ranks = place->second.ranks;
+    if (any_in_progress(ranks) != ranks.by_rank.end()) return &ranks;
+  }
+  return nullptr;
+}
+
 std::string CollectiveTable::line() const {
   std::string text;
   for (const auto& [group, ranks] : last_in_group_) {
-    // The first collective in which a rank waits: the others wait for what it waits for.
-    const Operation* first = nullptr;
-    for (const auto& [rank, operation] : ranks) {
-      if (operation.is_in_progress() &&
-          (first == nullptr || operation.sequence < first->sequence)) {
-        first = &operation;
-      }
-    }
-    if (first == nullptr) continue;
+    const CollectiveOfRanks* const all = first_in_progress(group);
+    if (all == nullptr) continue;
+    const Operation* const first = &any_in_progress(*all)->second;
     Callers behind, waiting, ahead;
-    for (const auto& [rank, operation] : ranks) {
-      const auto call = text_of(operation);
-      if (operation.sequence < first->sequence) {
+    for (const auto& [rank, last] : ranks) {
+      const auto here = all->by_rank.find(rank);
+      if (here != all->by_rank.end() && here->second.is_in_progress()) {
+        waiting[text_of(here->second)].push_back(rank);
+      } else if (last.sequence < first->sequence) {
         behind[text_of(*first)].push_back(rank);
-      } else if (operation.sequence > first->sequence) {
-        ahead[call].push_back(rank);
-      } else if (operation.is_in_progress()) {
-        waiting[call].push_back(rank);
+      } else if (last.sequence > first->sequence) {
+        ahead[text_of(last)].push_back(rank);
       }
     }
     // A rank that has not used the group at all.

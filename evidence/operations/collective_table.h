@@ -58,6 +58,9 @@ class CollectiveTable {
   };
 
   std::size_t ranks_expected(const Operation& operation) const;
+  // The first of the group in which a rank waits: the others wait for what it waits for. A rank can
+  // be in several, such as those that wait for a GPU. Null if no rank is in one.
+  const CollectiveOfRanks* first_in_progress(const std::string& group) const;
 
   bool sees_all_ranks_;
   std::map<Key, Pending> pending_;

@@ -76,6 +76,17 @@ TEST(CollectiveTableTest, NamesRanksThatAreAhead) {
             "all_reduce, number 2 of group 0 (Float [8])");
 }
 
+TEST(CollectiveTableTest, NamesTheFirstOfSeveralCollectivesThatARankIsIn) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
+  for (const std::uint32_t sequence : {2U, 3U, 4U}) table.add(0, collective(sequence));
+  table.add(1, collective(2));
+  table.add(1, collective(3));
+  EXPECT_EQ(table.line(),
+            "rank 2 has not entered all_reduce, number 2 of group 0 (Float [8]); ranks 0, 1 wait "
+            "in it");
+}
+
 TEST(CollectiveTableTest, SeveralNodesExpectTheRanksSeenInTheGroup) {
   CollectiveTable table(false);
   table.add(4, collective(1, false, 8));

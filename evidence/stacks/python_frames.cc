@@ -62,7 +62,10 @@ void merge_python(std::vector<Frame>& frames, const std::vector<Frame>& python) 
   const auto interprets = [](const Frame& frame) {
     return frame.function.starts_with("_PyEval_EvalFrame");
   };
-  const auto last = std::find_if(frames.rbegin(), frames.rend(), interprets);
+  const auto is_pythons = [](const Frame& frame) { return may_hold_python(frame.module); };
+  auto last = std::find_if(frames.rbegin(), frames.rend(), interprets);
+  // A compiler may split the interpreter into parts without names.
+  if (last == frames.rend()) last = std::find_if(frames.rbegin(), frames.rend(), is_pythons);
   if (last == frames.rend()) {
     frames = python;
     return;

@@ -30,8 +30,9 @@ class PythonFrames {
   std::map<std::uint64_t, std::vector<Frame>> by_thread_;
 };
 
-// Replaces all native frames up to the last one that interprets Python with `python`. Also drops
-// the interpreter's own calls after it, up to a function of another library. Pure.
+// Replaces all native frames up to the last one that interprets Python with `python`; if none has a
+// name that says so, up to the last one of the interpreter. Also drops the interpreter's own calls
+// after it, up to a function of another library. Pure.
 void merge_python(std::vector<Frame>& frames, const std::vector<Frame>& python);
 
 }  // namespace distrun

@@ -30,6 +30,18 @@ class Changes {
   VariableChanges changes_;
 };
 
+// Of c10d's flight recorder (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp). Each is a prefix,
+// which a rank follows.
+constexpr const char* kFlightPipe = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
+constexpr const char* kFlightDump = "TORCH_FR_DUMP_TEMP_FILE";
+constexpr const char* kFlightDumpBefore2_10 = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+
+// "FOLDER/attempt_0/nccl_trace_rank_" with log files; else "FOLDER/attempt_0_nccl_trace_rank_".
+std::string flight_prefix(const LaunchPlan& plan, const RunPlace& run) {
+  return fmt::format("{}{}nccl_trace_rank_", attempt_folder(run.error_folder, run.attempt),
+                     plan.options.log.keeps_files() ? '/' : '_');
+}
+
 }  // namespace
 
 VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worker,
@@ -86,6 +98,14 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   set_or_unset("DISTRUN_DIGEST", options.digest, options.digest_inputs ? "all" : "outputs");
   set_or_unset("DISTRUN_COLLECTIVES", options.collectives || options.digest, "1");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  if (!run.error_folder.empty()) {
+    const std::string prefix = flight_prefix(plan, run);
+    environment.set_default(kFlightPipe, prefix);
+    if (!plan.environment.get(kFlightDump) && !plan.environment.get(kFlightDumpBefore2_10)) {
+      environment.set(kFlightDump, prefix);
+      environment.set(kFlightDumpBefore2_10, prefix);
+    }
+  }
   // Otherwise every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
   return environment.take();
@@ -121,6 +141,17 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
   std::string device = visible->substr(begin, visible->find(',', begin) - begin);
   std::erase(device, ' ');
   return device;
+}
+
+std::optional<FlightFiles> flight_files(const LaunchPlan& plan, const RunPlace& run,
+                                        const WorkerPlan& worker) {
+  if (run.error_folder.empty()) return std::nullopt;
+  const auto prefix = [&](const char* name) { return plan.environment.get(name); };
+  const std::string own = flight_prefix(plan, run);
+  const auto given = prefix(kFlightDump);
+  const std::string rank = std::to_string(worker.rank.value());
+  return FlightFiles{.pipe = prefix(kFlightPipe).value_or(own) + rank + ".pipe",
+                     .dump = given.value_or(prefix(kFlightDumpBefore2_10).value_or(own)) + rank};
 }
 
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {

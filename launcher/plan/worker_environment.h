@@ -14,6 +14,11 @@
 //     TORCHELASTIC_USE_AGENT_STORE           True: every rank is a client of the TCP store
 //     TORCHELASTIC_ERROR_FILE                where a worker may write why it failed
 //     TORCHELASTIC_SIGNALS_TO_HANDLE TORCH_NCCL_ASYNC_ERROR_HANDLING
+//     TORCH_NCCL_DEBUG_INFO_PIPE_FILE        if unset: where NCCL's flight recorder is asked for a
+//                                            dump (not in torchrun)
+//     TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE
+//                                            if both are unset: where it writes the dump; the names
+//                                            since PyTorch 2.10 and before (not in torchrun)
 //     OMP_NUM_THREADS                        1, if unset and several workers run
 //     CUDA_VISIBLE_DEVICES                   under --virtual-local-rank: only the worker's device
 //
@@ -57,5 +62,13 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment);
 // The worker's error file, or empty. With log files, torchrun's layout:
 // "FOLDER/attempt_0/3/error.json"; else "FOLDER/attempt_0_3_error.json".
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker);
+
+// Where c10d's flight recorder of the worker is asked for a dump, and where it writes the dump.
+struct FlightFiles {
+  std::string pipe, dump;
+};
+// nullopt: it cannot be asked.
+std::optional<FlightFiles> flight_files(const LaunchPlan& plan, const RunPlace& run,
+                                        const WorkerPlan& worker);
 
 }  // namespace distrun

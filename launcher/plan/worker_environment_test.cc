@@ -48,12 +48,45 @@ TEST(WorkerEnvironmentTest, SetsTorchrunsVariables) {
       {"TORCHELASTIC_RUN_ID", "run-7"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCH_FR_DUMP_TEMP_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
+      {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
       {"WORLD_SIZE", "4"},
   };
   const Environment environment = environment_of(2, 4);
   for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
   EXPECT_EQ(environment.variables().size(), std::size(expected));
+}
+
+TEST(WorkerEnvironmentTest, KeepsTheUsersFilesOfTheFlightRecorder) {
+  Environment inherited;
+  inherited.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/mine/ask_");
+  inherited.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/mine/dump_");
+  const Environment environment = environment_of(1, 2, inherited);
+  EXPECT_EQ(environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE"), "/mine/ask_");
+  EXPECT_EQ(environment.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"), "/mine/dump_");
+  EXPECT_EQ(environment.get("TORCH_FR_DUMP_TEMP_FILE"), std::nullopt);
+
+  const LaunchPlan plan =
+      make_plan({.nproc_per_node = 2}, {"/bin/true", {"true"}}, inherited).value();
+  const auto files = flight_files(plan, {.error_folder = "/tmp/errors"}, plan.workers[1]);
+  ASSERT_TRUE(files);
+  EXPECT_EQ(files->pipe, "/mine/ask_1.pipe");
+  EXPECT_EQ(files->dump, "/mine/dump_1");
+}
+
+TEST(WorkerEnvironmentTest, TheFlightRecorderHasFilesOfItsOwnInEachAttempt) {
+  LaunchOptions options{.nproc_per_node = 1};
+  const auto dump = [&](int attempt) {
+    const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, {}).value();
+    return flight_files(plan, {.attempt = attempt, .error_folder = "/logs"}, plan.workers[0])->dump;
+  };
+  EXPECT_EQ(dump(2), "/logs/attempt_2_nccl_trace_rank_0");
+  options.log.folder = "/logs";
+  EXPECT_EQ(dump(2), "/logs/attempt_2/nccl_trace_rank_0");
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, {}).value();
+  EXPECT_EQ(flight_files(plan, {}, plan.workers[0]), std::nullopt);
 }
 
 TEST(WorkerEnvironmentTest, SetsRanksForSeveralNodes) {

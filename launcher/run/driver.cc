@@ -19,6 +19,7 @@
 #include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/report/run_snapshot.h"
+#include "launcher/run/flight_recorders.h"
 #include "launcher/run/load_watch.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/operation_watch.h"
@@ -66,6 +67,7 @@ class Driver {
                .shutdown_timeout = plan.options.shutdown_timeout,
                .timeout = plan.options.timeout},
               [this](const Actions& actions) { perform(actions); }),
+        recorders_(plan),
         operations_(io_, plan, context.recorded, operation_handlers()),
         workers_(
             io_, plan, context.in,
@@ -117,6 +119,8 @@ class Driver {
   void worker_exited(LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
     if (!succeeded(end) && workers_.has_dumped_core(worker)) reporter_.core_dumped(worker);
     reporter_.worker_ended({place_.attempt, worker, workers_.pid(worker), end, run_time}, place_);
+    // NCCL's watchdog has ended it, because a collective timed out: before the others are ended.
+    if (!succeeded(end) && recorders_.has_new_dump(worker)) show_stacks();
     loop_.happened(Exited{worker, end});
   }
 
@@ -191,8 +195,15 @@ class Driver {
 
   StacksRead read_stacks() {
     std::string collectives = operations_.line();  // First: reading stacks takes time.
+    const auto running = workers_.running();
+    std::vector<Rank> ranks;
+    for (const auto& worker : running) ranks.push_back(worker.rank);
+    recorders_.ask(ranks);
+    Whereabouts where = stacks_.read(running, store_.waits());
+    const std::string on_gpus = recorders_.line();
+    if (!on_gpus.empty()) collectives += (collectives.empty() ? "" : "; ") + on_gpus;
     return {.attempt = place_.attempt,
-            .where = stacks_.read(workers_.running(), store_.waits()),
+            .where = std::move(where),
             .collectives = std::move(collectives)};
   }
 
@@ -295,6 +306,7 @@ class Driver {
     workers_.begin_attempt();
     output_.begin_attempt(action.attempt);
     operations_.begin_attempt();
+    recorders_.begin_attempt(place_);
     attempt_error_.reset();
     // Node 0 empties the store before it orders the start.
     if (action.attempt > 0 && !nodes_.has_others()) {
@@ -416,6 +428,7 @@ class Driver {
   std::optional<Error> not_joined_;     // Why the nodes did not join.
   WorkerStacks stacks_;
   std::optional<std::chrono::milliseconds> hang_after_;
+  FlightRecorders recorders_;
   OperationWatch operations_;
   RunProgress progress_{output_, store_, workers_, operations_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.

@@ -1,0 +1,161 @@
+#include "launcher/run/flight_recorders.h"
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/test/folder.h"
+
+namespace distrun {
+namespace {
+
+using namespace std::string_literals;
+
+std::string pickled(const std::string& text) {
+  std::string bytes = "X";
+  const auto size = static_cast<std::uint32_t>(text.size());
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return bytes + text;
+}
+
+// A dump in which the rank has entered `entered` collectives, and ended all but those after
+// `ended`.
+std::string dump_of(int entered, int ended) {
+  std::string bytes = "\x80\x02}("s + pickled("entries") + "](";
+  for (int sequence = 1; sequence <= entered; ++sequence) {
+    const std::string number = "K"s + static_cast<char>(sequence);
+    bytes += "}(" + pickled("profiling_name") + pickled("nccl:all_reduce") +
+             pickled("process_group") + "(" + pickled("0") + pickled("default_pg") + "t" +
+             pickled("collective_seq_id") + number + pickled("time_created_ns") + number +
+             pickled("retired") + (sequence <= ended ? "\x88" : "\x89") + "u";
+  }
+  return bytes + "eu.";
+}
+
+class FlightRecordersTest : public ::testing::Test {
+ protected:
+  FlightRecordersTest() { recorders_.begin_attempt(place_); }
+
+  std::string file(int rank) const { return prefix_ + std::to_string(rank); }
+  std::string pipe(int rank) const { return file(rank) + ".pipe"; }
+
+  void write(int rank, const std::string& dump) const { std::ofstream(file(rank)) << dump; }
+
+  static LaunchPlan plan_for(int workers, const Environment& environment = {}) {
+    const LaunchOptions options{.nproc_per_node = workers};
+    return make_plan(options, {"/bin/true", {"true"}}, environment).value();
+  }
+
+  testing::Folder folder_;
+  const RunPlace place_{.attempt = 1, .error_folder = folder_.path()};
+  const std::string prefix_ = folder_.path() + "/attempt_1_nccl_trace_rank_";
+  const LaunchPlan plan_ = plan_for(2);
+  FlightRecorders recorders_{plan_};
+};
+
+// As ProcessGroupNCCL: makes the pipe, and answers with a dump.
+class Recorder {
+ public:
+  Recorder(const std::string& pipe, std::string file, std::string dump) {
+    EXPECT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
+    fd_ = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    answer_ = std::thread([this, file = std::move(file), dump = std::move(dump)] {
+      char byte = 0;
+      while (::read(fd_, &byte, 1) != 1) {
+        if (gives_up_) return;
+        std::this_thread::yield();
+      }
+      // In two parts: a reader may see the first one alone.
+      std::ofstream out(file);
+      out << dump.substr(0, dump.size() / 2) << std::flush << dump.substr(dump.size() / 2);
+    });
+  }
+  ~Recorder() {
+    gives_up_ = true;
+    answer_.join();
+    ::close(fd_);
+  }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+ private:
+  int fd_ = -1;
+  std::atomic<bool> gives_up_ = false;
+  std::thread answer_;
+};
+
+TEST_F(FlightRecordersTest, NamesTheRankThatHasNotEntered) {
+  const Recorder rank_0(pipe(0), file(0), dump_of(3, 1)), rank_1(pipe(1), file(1), dump_of(1, 1));
+  recorders_.ask({Rank(0), Rank(1)});
+  EXPECT_EQ(recorders_.line(),
+            "rank 1 has not entered all_reduce, number 2 of group 0; rank 0 waits in it");
+}
+
+TEST_F(FlightRecordersTest, SaysNothingIfNoRankWaits) {
+  const Recorder rank_0(pipe(0), file(0), dump_of(1, 1));
+  recorders_.ask({Rank(0), Rank(1)});
+  EXPECT_EQ(recorders_.line(), "");
+}
+
+TEST_F(FlightRecordersTest, DoesNotWaitForRanksWithoutAPipe) {
+  std::ofstream(pipe(0)) << "no pipe";
+  ASSERT_EQ(::mkfifo(pipe(1).c_str(), 0666), 0);  // Nobody reads it.
+  const auto begin = std::chrono::steady_clock::now();
+  recorders_.ask({Rank(0), Rank(1)});
+  EXPECT_EQ(recorders_.line(), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST_F(FlightRecordersTest, DoesNotAskRanksThatHaveEnded) {
+  Recorder rank_0(pipe(0), file(0), dump_of(2, 1));
+  recorders_.ask({Rank(1)});
+  EXPECT_EQ(recorders_.line(), "");
+}
+
+TEST_F(FlightRecordersTest, StopsWaitingForARankThatDoesNotAnswer) {
+  ASSERT_EQ(::mkfifo(pipe(0).c_str(), 0666), 0);
+  const int reader = ::open(pipe(0).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  recorders_.ask({Rank(0)});
+  EXPECT_EQ(recorders_.line(), "");
+  ::close(reader);
+}
+
+TEST_F(FlightRecordersTest, ReadsWhatAWatchdogHasWritten) {
+  EXPECT_FALSE(recorders_.has_new_dump(LocalRank(0)));
+  write(0, dump_of(2, 1));
+  EXPECT_TRUE(recorders_.has_new_dump(LocalRank(0)));
+  recorders_.ask({});
+  EXPECT_EQ(recorders_.line(), "rank 0 waits in all_reduce, number 2 of group 0");
+  EXPECT_FALSE(recorders_.has_new_dump(LocalRank(0)));
+}
+
+TEST_F(FlightRecordersTest, AFileFromBeforeTheAttemptIsNotNew) {
+  const std::string prefix = folder_.path() + "/mine_";
+  Environment environment;
+  environment.set("TORCH_FR_DUMP_TEMP_FILE", prefix);
+  const LaunchPlan plan = plan_for(1, environment);
+  std::ofstream(prefix + "0") << dump_of(2, 1);
+  FlightRecorders recorders(plan);
+  recorders.begin_attempt(place_);
+  EXPECT_FALSE(recorders.has_new_dump(LocalRank(0)));
+  std::ofstream(prefix + "0") << dump_of(3, 1);
+  EXPECT_TRUE(recorders.has_new_dump(LocalRank(0)));
+}
+
+TEST_F(FlightRecordersTest, WithoutAFolderNobodyIsAsked) {
+  FlightRecorders recorders(plan_);
+  recorders.begin_attempt({});
+  recorders.ask({Rank(0)});
+  EXPECT_EQ(recorders.line(), "");
+  EXPECT_FALSE(recorders.has_new_dump(LocalRank(0)));
+}
+
+}  // namespace
+}  // namespace distrun
