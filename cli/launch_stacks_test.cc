@@ -173,7 +173,9 @@ def dump():
     with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
         file.write(_dump_fr_trace())
 def answer():
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     while os.read(asked, 128):
+        store.check(["dump"])
         dump()
 threading.Thread(target=answer, daemon=True).start()
 dist.init_process_group("gloo")
@@ -214,6 +216,7 @@ TEST_F(FlightRecorderTest, IsReadBeforeTheOthersAreEndedIfAWatchdogEndsAWorker) 
       "    time.sleep(1000)\n"
       "dist.barrier()\n"
       "dist.all_reduce(torch.ones(5), async_op=True)\n"
+      "time.sleep(2.5)\n"  // The timeout of the collective.
       "dump()\n"
       "os.abort()\n");
   const auto result = launch({"--nproc-per-node", "2", TORCH_PYTHON, script_});

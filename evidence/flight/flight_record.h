@@ -1,4 +1,5 @@
-// operations_in returns the operations that a dump of c10d's flight recorder contains, oldest first.
+// operations_in returns the operations that a dump of c10d's flight recorder contains, oldest
+// first.
 //
 //     const auto dump = read_pickle(bytes);
 //     for (const Operation& operation : operations_in(*dump, 4)) table.add(rank, operation);

@@ -1,5 +1,5 @@
-// read_pickle reads a pickle of plain values: None, bools, numbers, strings, lists, tuples and dicts.
-// LibTorch's pickler writes those for dumps of c10d's flight recorder.
+// read_pickle reads a pickle of plain values: None, bools, numbers, strings, lists, tuples and
+// dicts. LibTorch's pickler writes those for dumps of c10d's flight recorder.
 //
 //     const auto dump = read_pickle(bytes);
 //     if (!dump) return dump.error();   // kProtocol: "not a pickle of plain values: …"

@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 14> kPlumbing{"std::",
                                                      "boost::asio::detail::"};
 
 // Functions in which a library's own thread waits for work.
-constexpr std::array<std::string_view, 19> kWaitsForWork{
+constexpr std::array<std::string_view, 21> kWaitsForWork{
     "blas_thread_server",
     "gomp_",
     "__kmp_",
@@ -55,7 +55,9 @@ constexpr std::array<std::string_view, 19> kWaitsForWork{
     "distrun::StackReporter::",
     "torch::autograd::ReadyQueue::pop",
     "torch::autograd::Engine::thread_init",
+    "ncclProxy",
     "pthreadpool_",
+    "rasThreadMain",
     "thread_main"};
 
 // Waits inside libraries.
@@ -89,7 +91,10 @@ std::vector<Frame> with_recursion_counted(std::vector<Frame> frames) {
 bool is_plumbing(const Frame& frame) {
   if (frame.function.empty() || begins_with_any(frame.function, kPlumbing)) return true;
   // The name is too long to be demangled.
-  return frame.function.starts_with("_Z") && frame.function.find("pybind11") != std::string::npos;
+  return frame.function.starts_with("_Z") &&
+         (frame.function.find("pybind11") != std::string::npos ||
+          frame.function.starts_with("_ZN3c104impl") ||
+          frame.function.starts_with("_ZN3c1011BoxedKernel"));
 }
 
 }  // namespace
@@ -147,6 +152,11 @@ std::string described(const Frame& frame) { return printable(raw_description(fra
 
 bool is_idle(const std::vector<Frame>& frames) {
   const std::vector<Frame> shown = readable(frames);
+  // It polls the store, which does not answer while stacks are read.
+  const auto monitors = [](const Frame& frame) {
+    return frame.function.starts_with("c10d::ProcessGroupNCCL::HeartbeatMonitor::");
+  };
+  if (std::any_of(shown.begin(), shown.end(), monitors)) return true;
   const auto waits = [](const Frame& frame) {
     return frame.function.empty() || is_of_libc(frame) || begins_with_any(frame.function, kWaits);
   };

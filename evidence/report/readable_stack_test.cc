@@ -63,6 +63,14 @@ TEST(DescribedFrameTest, NamesTheLineOrTheLibrary) {
             std::string(100, 'f') + "… (t)");
 }
 
+TEST(ReadableStackTest, LeavesOutCallsWhoseNamesAreTooLongToDemangle) {
+  const Frame wait = native("c10d::Work::wait", kTorch);
+  EXPECT_EQ(readable({native("_ZN3c104impl18BoxedKernelWrapperIFNS_13intrusive_ptr", kTorch),
+                      native("_ZN3c1011BoxedKernel19make_boxed_functionIXadL", kTorch),
+                      native("_ZN8pybind1112cpp_function", kTorch), wait}),
+            std::vector{wait});
+}
+
 TEST(IdleThreadTest, WaitsForWorkInALibrary) {
   EXPECT_TRUE(is_idle(
       {native("start_thread", kLibc), native("c10d::ProcessGroupGloo::runLoop", kTorch),
@@ -71,6 +79,10 @@ TEST(IdleThreadTest, WaitsForWorkInALibrary) {
   EXPECT_FALSE(is_idle({native("c10d::ProcessGroupGloo::runLoop", kTorch),
                         native("c10d::AsyncAllreduceWork::allreduce", kTorch),
                         native("pthread_cond_wait", kLibc)}));
+  EXPECT_TRUE(is_idle({native("c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop", kTorch),
+                       native("c10d::TCPStore::check", kTorch), native("recv", kLibc)}));
+  EXPECT_TRUE(is_idle({native("ncclProxyService", "libnccl.so.2"), native("poll", kLibc)}));
+  EXPECT_TRUE(is_idle({native("rasThreadMain", "libnccl.so.2"), native("poll", kLibc)}));
   EXPECT_FALSE(is_idle({{.function = "work", .source = "a.py", .line = 1}, native("read", kLibc)}));
 }
 

@@ -43,6 +43,14 @@ TEST(StackPlaceTest, NamesTheCollectiveAndNotItsWrapper) {
   EXPECT_EQ(place.waits, Waits::kForRanks);
 }
 
+TEST(StackPlaceTest, WhoWaitsForTheGpuWaitsForOtherRanks) {
+  const StackPlace place =
+      place_of({of_user("step"), of_torch("synchronize", "cuda/__init__.py"),
+                in_library("THCPModule_cudaSynchronize"), in_library("cudaDeviceSynchronize")});
+  EXPECT_EQ(place.text, "synchronize, called by step (train.py:1)");
+  EXPECT_EQ(place.waits, Waits::kForRanks);
+}
+
 TEST(StackPlaceTest, NamesTheLibrarysFunctionBelowPythonOnlyIfItWaits) {
   EXPECT_EQ(place_of({of_user("step"), in_library("c10d::Work::wait")}).text,
             "c10d::Work::wait, called by step (train.py:1)");

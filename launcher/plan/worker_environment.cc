@@ -34,7 +34,7 @@ class Changes {
 // which a rank follows.
 constexpr const char* kFlightPipe = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
 constexpr const char* kFlightDump = "TORCH_FR_DUMP_TEMP_FILE";
-constexpr const char* kFlightDumpBefore2_10 = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+constexpr const char* kOldFlightDump = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
 
 // "FOLDER/attempt_0/nccl_trace_rank_" with log files; else "FOLDER/attempt_0_nccl_trace_rank_".
 std::string flight_prefix(const LaunchPlan& plan, const RunPlace& run) {
@@ -98,13 +98,13 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   set_or_unset("DISTRUN_DIGEST", options.digest, options.digest_inputs ? "all" : "outputs");
   set_or_unset("DISTRUN_COLLECTIVES", options.collectives || options.digest, "1");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // NCCL's own service for debugging sends data every second, which would look like progress.
+  if (options.hang_after) environment.set_default("NCCL_RAS_ENABLE", "0");
   if (!run.error_folder.empty()) {
     const std::string prefix = flight_prefix(plan, run);
     environment.set_default(kFlightPipe, prefix);
-    if (!plan.environment.get(kFlightDump) && !plan.environment.get(kFlightDumpBefore2_10)) {
-      environment.set(kFlightDump, prefix);
-      environment.set(kFlightDumpBefore2_10, prefix);
-    }
+    // PyTorch warns if the old name is set.
+    if (!plan.environment.get(kOldFlightDump)) environment.set_default(kFlightDump, prefix);
   }
   // Otherwise every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
@@ -151,7 +151,7 @@ std::optional<FlightFiles> flight_files(const LaunchPlan& plan, const RunPlace& 
   const auto given = prefix(kFlightDump);
   const std::string rank = std::to_string(worker.rank.value());
   return FlightFiles{.pipe = prefix(kFlightPipe).value_or(own) + rank + ".pipe",
-                     .dump = given.value_or(prefix(kFlightDumpBefore2_10).value_or(own)) + rank};
+                     .dump = given.value_or(prefix(kOldFlightDump).value_or(own)) + rank};
 }
 
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {

@@ -16,9 +16,10 @@
 //     TORCHELASTIC_SIGNALS_TO_HANDLE TORCH_NCCL_ASYNC_ERROR_HANDLING
 //     TORCH_NCCL_DEBUG_INFO_PIPE_FILE        if unset: where NCCL's flight recorder is asked for a
 //                                            dump (not in torchrun)
-//     TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE
-//                                            if both are unset: where it writes the dump; the names
-//                                            since PyTorch 2.10 and before (not in torchrun)
+//     TORCH_FR_DUMP_TEMP_FILE                where it writes the dump, if neither this nor its old
+//                                            name TORCH_NCCL_DEBUG_INFO_TEMP_FILE is set (not in
+//                                            torchrun)
+//     NCCL_RAS_ENABLE                        0, if unset, under --hang-after (not in torchrun)
 //     OMP_NUM_THREADS                        1, if unset and several workers run
 //     CUDA_VISIBLE_DEVICES                   under --virtual-local-rank: only the worker's device
 //

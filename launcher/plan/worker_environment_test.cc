@@ -51,12 +51,23 @@ TEST(WorkerEnvironmentTest, SetsTorchrunsVariables) {
       {"TORCH_FR_DUMP_TEMP_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
-      {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/errors/attempt_0_nccl_trace_rank_"},
       {"WORLD_SIZE", "4"},
   };
   const Environment environment = environment_of(2, 4);
   for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
   EXPECT_EQ(environment.variables().size(), std::size(expected));
+}
+
+TEST(WorkerEnvironmentTest, HangAfterSilencesNccl) {
+  const auto ras = [](const LaunchOptions& options, const Environment& inherited) {
+    const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+    return worker_environment(plan, plan.workers[0], {}).get("NCCL_RAS_ENABLE");
+  };
+  EXPECT_EQ(ras({}, {}), std::nullopt);
+  EXPECT_EQ(ras({.hang_after = std::chrono::seconds(9)}, {}), "0");
+  Environment inherited;
+  inherited.set("NCCL_RAS_ENABLE", "1");
+  EXPECT_EQ(ras({.hang_after = std::chrono::seconds(9)}, inherited), "1");
 }
 
 TEST(WorkerEnvironmentTest, KeepsTheUsersFilesOfTheFlightRecorder) {

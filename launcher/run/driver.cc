@@ -42,6 +42,9 @@ using boost::system::error_code;
 
 namespace {
 
+// How often the files of flight recorders are looked for.
+constexpr std::chrono::milliseconds kRecorderInterval{10};
+
 class Driver {
  public:
   Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
@@ -119,9 +122,12 @@ class Driver {
   void worker_exited(LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
     if (!succeeded(end) && workers_.has_dumped_core(worker)) reporter_.core_dumped(worker);
     reporter_.worker_ended({place_.attempt, worker, workers_.pid(worker), end, run_time}, place_);
-    // NCCL's watchdog has ended it, because a collective timed out: before the others are ended.
-    if (!succeeded(end) && recorders_.has_new_dump(worker)) show_stacks();
+    // If NCCL's watchdog has ended it, because a collective timed out, the others are looked at
+    // before they are ended.
+    loop_.hold();
     loop_.happened(Exited{worker, end});
+    if (!succeeded(end) && recorders_.has_new_dump(worker)) show_stacks();
+    loop_.release();
   }
 
   void output_lost(const RunOutput::Lost& lost) {
@@ -196,15 +202,28 @@ class Driver {
   StacksRead read_stacks() {
     std::string collectives = operations_.line();  // First: reading stacks takes time.
     const auto running = workers_.running();
-    std::vector<Rank> ranks;
-    for (const auto& worker : running) ranks.push_back(worker.rank);
-    recorders_.ask(ranks);
+    const bool asks = !std::exchange(is_asking_, true);  // Not by an answer while it waits.
+    if (asks) recorders_.ask(ranks_of(running));
     Whereabouts where = stacks_.read(running, store_.waits());
+    if (asks) {
+      wait_for_recorders();
+      is_asking_ = false;
+    }
     const std::string on_gpus = recorders_.line();
     if (!on_gpus.empty()) collectives += (collectives.empty() ? "" : "; ") + on_gpus;
     return {.attempt = place_.attempt,
             .where = std::move(where),
             .collectives = std::move(collectives)};
+  }
+
+  // PyTorch looks whether it is asked after it has asked the store something: the store must
+  // answer. So other handlers run meanwhile; but what they tell the supervisor waits until the
+  // caller has used the answers.
+  void wait_for_recorders() {
+    loop_.hold();
+    recorders_.begin_wait();
+    while (recorders_.is_waiting() && !io_.stopped()) io_.run_one_for(kRecorderInterval);
+    asio::post(io_, [this] { loop_.release(); });
   }
 
   OperationWatch::Handlers operation_handlers() {
@@ -371,7 +390,7 @@ class Driver {
 
   void perform(const ShowStacks&) { show_stacks(); }
 
-  // Blocks the loop: the store does not answer, and no process may be reaped.
+  // Blocks the loop while it reads stacks: the store does not answer, and no process may be reaped.
   void show_stacks() {
     if (!workers_.running().empty()) reporter_.stacks_read(read_stacks());
   }
@@ -429,6 +448,7 @@ class Driver {
   WorkerStacks stacks_;
   std::optional<std::chrono::milliseconds> hang_after_;
   FlightRecorders recorders_;
+  bool is_asking_ = false;
   OperationWatch operations_;
   RunProgress progress_{output_, store_, workers_, operations_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,7 +18,8 @@ namespace distrun {
 namespace {
 
 constexpr std::chrono::milliseconds kAnswerPatience{2500};
-constexpr std::chrono::milliseconds kLookInterval{10};
+// Of an operation, for a rank to wait in it. PyTorch looks once a second whether it is asked.
+constexpr std::chrono::seconds kWaitMin{2};
 constexpr std::size_t kDumpBytesMax = std::size_t{64} << 20;
 
 // False if nobody reads the pipe.
@@ -54,32 +55,47 @@ void FlightRecorders::begin_attempt(const RunPlace& place) {
 bool FlightRecorders::has_new_dump(LocalRank worker) const {
   const auto index = static_cast<std::size_t>(worker.value());
   if (index >= workers_.size()) return false;
+  const bool may_be_an_answer =
+      workers_[index].is_asked && std::chrono::steady_clock::now() < deadline_;
+  if (may_be_an_answer) return false;
   const Version now = version(workers_[index].files.dump);
   return now != Version() && now != workers_[index].seen;
 }
 
 void FlightRecorders::ask(const std::vector<Rank>& running) {
-  deadline_ = std::chrono::steady_clock::now() + kAnswerPatience;
+  look();
+  begin_wait();
   for (Worker& worker : workers_) {
-    worker.is_asked = std::find(running.begin(), running.end(), worker.rank) != running.end() &&
-                      write_into(worker.files.pipe);
+    if (!worker.is_final) worker.operations.clear();
+    const bool runs = std::find(running.begin(), running.end(), worker.rank) != running.end();
+    worker.is_asked = runs && write_into(worker.files.pipe);
   }
 }
 
+void FlightRecorders::begin_wait() {
+  deadline_ = std::chrono::steady_clock::now() + kAnswerPatience;
+}
+
+bool FlightRecorders::is_waiting() {
+  look();
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.is_asked; }) &&
+         std::chrono::steady_clock::now() < deadline_;
+}
+
 std::string FlightRecorders::line() {
+  look();
   CollectiveTable table(plan_.options.nnodes == 1);
-  read_new(table);
-  const auto waits = [](const Worker& worker) { return worker.is_asked; };
-  while (std::any_of(workers_.begin(), workers_.end(), waits) &&
-         std::chrono::steady_clock::now() < deadline_) {
-    std::this_thread::sleep_for(kLookInterval);
-    read_new(table);
+  for (const Worker& worker : workers_) {
+    for (const Operation& operation : worker.operations) {
+      table.add(worker.rank.value(), operation);
+    }
   }
   return table.line();
 }
 
 // A file that is still being written is no whole pickle.
-void FlightRecorders::read_new(CollectiveTable& table) {
+void FlightRecorders::look() {
   for (Worker& worker : workers_) {
     const Version now = version(worker.files.dump);
     if (now == Version() || now == worker.seen) continue;
@@ -88,9 +104,11 @@ void FlightRecorders::read_new(CollectiveTable& table) {
     const auto dump = read_pickle(**bytes);
     if (!dump) continue;
     worker.seen = now;
-    worker.is_asked = false;
-    for (const Operation& operation : operations_in(*dump, plan_.world_size)) {
-      table.add(worker.rank.value(), operation);
+    worker.is_final = !std::exchange(worker.is_asked, false);
+    worker.operations = operations_in(*dump, plan_.world_size);
+    const OperationTime old = std::chrono::system_clock::now() - kWaitMin;
+    for (Operation& operation : worker.operations) {
+      if (operation.began > old) operation.tells_end = false;
     }
   }
 }

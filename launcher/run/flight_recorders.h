@@ -4,7 +4,8 @@
 //     FlightRecorders recorders(plan);
 //     recorders.begin_attempt(place);
 //     recorders.ask({Rank(0), Rank(1)});   // The workers that run.
-//     …                                    // Read their stacks meanwhile.
+//     recorders.begin_wait();
+//     while (recorders.is_waiting()) …     // Serve the store meanwhile.
 //     recorders.line();                    // "rank 1 has not entered all_reduce, number 8 of …"
 //
 // ProcessGroupNCCL of PyTorch looks once a second whether it is asked, through a pipe
@@ -13,20 +14,18 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <sys/stat.h>
 
+#include "common/operations/operation.h"
 #include "common/rank.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace distrun {
-
-class CollectiveTable;
 
 class FlightRecorders {
  public:
@@ -40,9 +39,15 @@ class FlightRecorders {
 
   void ask(const std::vector<Rank>& running);
 
-  // What ranks wait for, and who is missing; empty if no rank has told. Includes workers that have
-  // ended after their watchdog has written a file. Blocks until every worker that was asked has
-  // answered, at most two and a half seconds after ask().
+  // is_waiting() tells whether a worker that was asked has not answered; no longer than two and a
+  // half seconds after begin_wait().
+  void begin_wait();
+  bool is_waiting();
+
+  // What ranks wait for, and who is missing, by the answers since ask(); empty if no rank waits.
+  // The answers of ranks that make progress do not fit together, because they are up to a second
+  // apart: a rank waits in an operation that it has started two seconds ago. Includes workers that
+  // have ended after their watchdog has written a file.
   std::string line();
 
  private:
@@ -58,10 +63,12 @@ class FlightRecorders {
     FlightFiles files;
     Version seen;           // What was there before the attempt, or was read.
     bool is_asked = false;  // And has not answered.
+    bool is_final = false;  // Its watchdog has written the file: it may not answer any more.
+    std::vector<Operation> operations;  // Of the last file, unless that was an earlier answer.
   };
 
   static Version version(const std::string& file);
-  void read_new(CollectiveTable& table);
+  void look();
 
   const LaunchPlan& plan_;
   std::vector<Worker> workers_;  // By local rank; empty if they cannot be asked.

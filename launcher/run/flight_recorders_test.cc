@@ -1,7 +1,7 @@
 #include "launcher/run/flight_recorders.h"
 
 #include <atomic>
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -25,16 +25,22 @@ std::string pickled(const std::string& text) {
   return bytes + text;
 }
 
+std::string pickled_number(std::int64_t number) {
+  return "\x8a\x08" + std::string(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
 // A dump in which the rank has entered `entered` collectives, and ended all but those after
 // `ended`.
-std::string dump_of(int entered, int ended) {
+// They began at `began_ns`.
+std::string dump_of(int entered, int ended, std::int64_t began_ns = 1) {
   std::string bytes = "\x80\x02}("s + pickled("entries") + "](";
   for (int sequence = 1; sequence <= entered; ++sequence) {
     const std::string number = "K"s + static_cast<char>(sequence);
     bytes += "}(" + pickled("profiling_name") + pickled("nccl:all_reduce") +
              pickled("process_group") + "(" + pickled("0") + pickled("default_pg") + "t" +
-             pickled("collective_seq_id") + number + pickled("time_created_ns") + number +
-             pickled("retired") + (sequence <= ended ? "\x88" : "\x89") + "u";
+             pickled("collective_seq_id") + number + pickled("time_created_ns") +
+             pickled_number(began_ns) + pickled("record_id") + number + pickled("retired") +
+             (sequence <= ended ? "\x88" : "\x89") + "u";
   }
   return bytes + "eu.";
 }
@@ -46,7 +52,16 @@ class FlightRecordersTest : public ::testing::Test {
   std::string file(int rank) const { return prefix_ + std::to_string(rank); }
   std::string pipe(int rank) const { return file(rank) + ".pipe"; }
 
-  void write(int rank, const std::string& dump) const { std::ofstream(file(rank)) << dump; }
+  // Each write is a second later than the one before.
+  void write(int rank, const std::string& dump) {
+    std::ofstream(file(rank)) << dump;
+    std::filesystem::last_write_time(file(rank), at_ += std::chrono::seconds(1));
+  }
+
+  std::string answers() {
+    while (recorders_.is_waiting()) std::this_thread::yield();
+    return recorders_.line();
+  }
 
   static LaunchPlan plan_for(int workers, const Environment& environment = {}) {
     const LaunchOptions options{.nproc_per_node = workers};
@@ -54,6 +69,7 @@ class FlightRecordersTest : public ::testing::Test {
   }
 
   testing::Folder folder_;
+  std::filesystem::file_time_type at_ = std::filesystem::file_time_type::clock::now();
   const RunPlace place_{.attempt = 1, .error_folder = folder_.path()};
   const std::string prefix_ = folder_.path() + "/attempt_1_nccl_trace_rank_";
   const LaunchPlan plan_ = plan_for(2);
@@ -94,14 +110,14 @@ class Recorder {
 TEST_F(FlightRecordersTest, NamesTheRankThatHasNotEntered) {
   const Recorder rank_0(pipe(0), file(0), dump_of(3, 1)), rank_1(pipe(1), file(1), dump_of(1, 1));
   recorders_.ask({Rank(0), Rank(1)});
-  EXPECT_EQ(recorders_.line(),
+  EXPECT_EQ(answers(),
             "rank 1 has not entered all_reduce, number 2 of group 0; rank 0 waits in it");
 }
 
 TEST_F(FlightRecordersTest, SaysNothingIfNoRankWaits) {
   const Recorder rank_0(pipe(0), file(0), dump_of(1, 1));
   recorders_.ask({Rank(0), Rank(1)});
-  EXPECT_EQ(recorders_.line(), "");
+  EXPECT_EQ(answers(), "");
 }
 
 TEST_F(FlightRecordersTest, DoesNotWaitForRanksWithoutAPipe) {
@@ -109,21 +125,21 @@ TEST_F(FlightRecordersTest, DoesNotWaitForRanksWithoutAPipe) {
   ASSERT_EQ(::mkfifo(pipe(1).c_str(), 0666), 0);  // Nobody reads it.
   const auto begin = std::chrono::steady_clock::now();
   recorders_.ask({Rank(0), Rank(1)});
-  EXPECT_EQ(recorders_.line(), "");
+  EXPECT_EQ(answers(), "");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
 TEST_F(FlightRecordersTest, DoesNotAskRanksThatHaveEnded) {
   Recorder rank_0(pipe(0), file(0), dump_of(2, 1));
   recorders_.ask({Rank(1)});
-  EXPECT_EQ(recorders_.line(), "");
+  EXPECT_EQ(answers(), "");
 }
 
 TEST_F(FlightRecordersTest, StopsWaitingForARankThatDoesNotAnswer) {
   ASSERT_EQ(::mkfifo(pipe(0).c_str(), 0666), 0);
   const int reader = ::open(pipe(0).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   recorders_.ask({Rank(0)});
-  EXPECT_EQ(recorders_.line(), "");
+  EXPECT_EQ(answers(), "");
   ::close(reader);
 }
 
@@ -132,8 +148,47 @@ TEST_F(FlightRecordersTest, ReadsWhatAWatchdogHasWritten) {
   write(0, dump_of(2, 1));
   EXPECT_TRUE(recorders_.has_new_dump(LocalRank(0)));
   recorders_.ask({});
-  EXPECT_EQ(recorders_.line(), "rank 0 waits in all_reduce, number 2 of group 0");
+  EXPECT_EQ(answers(), "rank 0 waits in all_reduce, number 2 of group 0");
   EXPECT_FALSE(recorders_.has_new_dump(LocalRank(0)));
+}
+
+TEST_F(FlightRecordersTest, AnAnswerIsNotWrittenByAWatchdog) {
+  ASSERT_EQ(::mkfifo(pipe(0).c_str(), 0666), 0);
+  const int reader = ::open(pipe(0).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  recorders_.ask({Rank(0)});
+  write(0, dump_of(2, 1));
+  EXPECT_FALSE(recorders_.has_new_dump(LocalRank(0)));
+  EXPECT_FALSE(recorders_.is_waiting());
+  write(0, dump_of(3, 1));
+  EXPECT_TRUE(recorders_.has_new_dump(LocalRank(0)));
+  ::close(reader);
+}
+
+TEST_F(FlightRecordersTest, ARankWhoseWatchdogHasWrittenDoesNotAnswerAnyMore) {
+  write(0, dump_of(1, 1));
+  write(1, dump_of(2, 1));
+  recorders_.ask({Rank(0), Rank(1)});
+  EXPECT_EQ(answers(),
+            "rank 0 has not entered all_reduce, number 2 of group 0; rank 1 waits in it");
+}
+
+TEST_F(FlightRecordersTest, AnEarlierAnswerDoesNotCount) {
+  ASSERT_EQ(::mkfifo(pipe(0).c_str(), 0666), 0);
+  const int reader = ::open(pipe(0).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  recorders_.ask({Rank(0)});
+  write(0, dump_of(2, 1));
+  EXPECT_EQ(answers(), "rank 0 waits in all_reduce, number 2 of group 0");
+  recorders_.ask({});
+  EXPECT_EQ(answers(), "");
+  ::close(reader);
+}
+
+// Ranks that make progress answer at different times.
+TEST_F(FlightRecordersTest, ARankDoesNotWaitInAnOperationThatHasJustBegun) {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  write(0, dump_of(2, 1, std::chrono::nanoseconds(since).count()));
+  recorders_.ask({});
+  EXPECT_EQ(answers(), "");
 }
 
 TEST_F(FlightRecordersTest, AFileFromBeforeTheAttemptIsNotNew) {

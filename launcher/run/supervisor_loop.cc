@@ -23,7 +23,11 @@ void SupervisorLoop::start() {
 void SupervisorLoop::happened(SupervisorEvent event) {
   if (ended_) return;
   events_.push_back(std::move(event));
-  if (!performing_) handle_events();
+  if (!performing_ && holds_ == 0) handle_events();
+}
+
+void SupervisorLoop::release() {
+  if (--holds_ == 0 && !performing_) handle_events();
 }
 
 void SupervisorLoop::end() {

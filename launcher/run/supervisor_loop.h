@@ -31,6 +31,10 @@ class SupervisorLoop {
   // Performs the resulting actions. If called meanwhile, `event` waits.
   void happened(SupervisorEvent event);
 
+  // Between hold() and release(), events wait. Both nest.
+  void hold() { ++holds_; }
+  void release();
+
   void end();
 
  private:
@@ -41,6 +45,7 @@ class SupervisorLoop {
   const std::function<void(const Actions&)> perform_;
   std::deque<SupervisorEvent> events_;
   bool performing_ = false, ended_ = false;
+  int holds_ = 0;
   boost::asio::steady_timer deadline_;
   bool waiting_ = false;  // For deadline_.
 };

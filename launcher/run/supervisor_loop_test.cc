@@ -55,6 +55,18 @@ TEST_F(SupervisorLoopTest, PerformsActionsOfStartAndEvents) {
   EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", ".", "spawn 1", "."));
 }
 
+TEST_F(SupervisorLoopTest, EventsWaitWhileTheLoopIsHeld) {
+  loop_.start();
+  performed_.clear();
+  loop_.hold();
+  loop_.hold();
+  loop_.happened(Spawned{kZero});
+  loop_.release();
+  EXPECT_THAT(performed_, IsEmpty());
+  loop_.release();
+  EXPECT_THAT(performed_, ElementsAre("spawn 1", "."));
+}
+
 TEST_F(SupervisorLoopTest, EventWaitsUntilTheFirstActionsArePerformed) {
   while_performing_ = [this](const Action& action) {
     const auto* spawn = std::get_if<Spawn>(&action);

@@ -174,4 +174,10 @@ std::vector<WorkerLoad> WorkerPool::loads() const {
   return loads;
 }
 
+std::vector<Rank> ranks_of(const std::vector<WorkerPool::Processes>& workers) {
+  std::vector<Rank> ranks;
+  for (const auto& worker : workers) ranks.push_back(worker.rank);
+  return ranks;
+}
+
 }  // namespace distrun

@@ -131,4 +131,6 @@ class WorkerPool {
   bool open_ = false;
 };
 
+std::vector<Rank> ranks_of(const std::vector<WorkerPool::Processes>& workers);
+
 }  // namespace distrun
