@@ -227,6 +227,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
+  const std::string log_folder = options_.log.keeps_files() ? files->folder : "";
   if (options_.log.keeps_files() && options_.log.folder.empty()) {
     err << "distrun: log files are in " << files->folder << std::endl;
   }
@@ -247,7 +248,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     for (const std::string& problem : (*reports)->finish(summary)) {
       err << "distrun: " << problem << std::endl;
     }
-    const auto written = (*reports)->end_recording(recording_facts(status));
+    const auto written = (*reports)->end_recording(recording_facts(status), log_folder);
     if (!written) console << "distrun: --record: " << written.error().message << std::endl;
     return status;
   };

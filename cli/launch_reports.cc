@@ -151,8 +151,11 @@ std::vector<std::string> LaunchReports::finish(const std::string& summary) {
   return problems;
 }
 
-Result<void> LaunchReports::end_recording(const RecordingFacts& facts) {
-  return recording_ ? recording_->finish(facts) : Result<void>();
+Result<void> LaunchReports::end_recording(const RecordingFacts& facts,
+                                          const std::string& log_folder) {
+  if (!recording_) return {};
+  if (!log_folder.empty()) recording_->add_folder("logs", log_folder);
+  return recording_->finish(facts);
 }
 
 }  // namespace distrun

@@ -7,7 +7,7 @@
 //     (*reports)->listen(context);
 //     run_launch(plan, files, context);
 //     for (const auto& problem : (*reports)->finish(summary)) …   // "--events a: 1 line is …"
-//     auto written = (*reports)->end_recording(facts);            // last
+//     auto written = (*reports)->end_recording(facts, folder);    // last
 #pragma once
 
 #include <memory>
@@ -50,7 +50,8 @@ class LaunchReports {
   std::vector<std::string> finish(const std::string& summary);
 
   // Writes the file of --record, if there is one. Nothing that is printed later is in it.
-  Result<void> end_recording(const RecordingFacts& facts);
+  // `log_folder`: of the run's log files; empty: there are none.
+  Result<void> end_recording(const RecordingFacts& facts, const std::string& log_folder);
 
  private:
   LaunchReports(const LaunchPlan& plan, const std::string& host);

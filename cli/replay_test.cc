@@ -100,6 +100,26 @@ TEST_F(ReplayTest, ARecordingHasTheReportsOfTheRun) {
   EXPECT_EQ(member("stdout"), "hello\n");
 }
 
+TEST_F(ReplayTest, ARecordingHasTheLogFiles) {
+  launch({"--record", file_, "--log-dir", folder_.path(), "-r", "0:3,1:1", "--nproc-per-node", "2",
+          "sh", "-c",
+          "echo out $RANK; echo err $RANK >&2; mkfifo \"${TORCHELASTIC_ERROR_FILE%/*}/pipe\""},
+         options_);
+  EXPECT_EQ(member("logs/attempt_0/0/stdout.log"), "out 0\n");
+  EXPECT_EQ(member("logs/attempt_0/0/stderr.log"), "err 0\n");
+  EXPECT_EQ(member("logs/attempt_0/1/stdout.log"), "out 1\n");
+  EXPECT_EQ(member("logs/attempt_0/1/stderr.log"), "no such member");
+  EXPECT_EQ(member("logs/attempt_0/0/pipe"), "no such member");
+}
+
+TEST_F(ReplayTest, ALogFileThatHasGoneIsNotInTheRecording) {
+  launch({"--record", file_, "--log-dir", folder_.path(), "-r", "1", "sh", "-c",
+          "rm \"${TORCHELASTIC_ERROR_FILE%/*}/stdout.log\""},
+         options_);
+  EXPECT_EQ(member("logs/attempt_0/0/stdout.log"), "no such member");
+  EXPECT_THAT(member("recording.json"), HasSubstr("\"status\""));
+}
+
 TEST_F(ReplayTest, ARecordingLeavesTheOtherReportsAsTheyAre) {
   const std::string trace = folder_.path() + "/trace.json", page = folder_.path() + "/page.html",
                     events = folder_.path() + "/events.jsonl";

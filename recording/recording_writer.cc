@@ -4,8 +4,12 @@
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -68,6 +72,25 @@ class MappedFile {
   std::size_t size_;
 };
 
+Result<void> add_files(ZipWriter& zip, const std::string& name, const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  std::filesystem::recursive_directory_iterator entry(folder, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    const auto kind = entry->symlink_status(error).type();
+    if (kind == std::filesystem::file_type::regular) paths.push_back(entry->path());
+  }
+  if (error) return Error::from_errno("read " + folder, error.value());
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    // A file that became a FIFO must not block.
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) return Error::from_errno("read " + path.string());
+    zip.add_file(name + '/' + path.lexically_relative(folder).string(), file.get());
+  }
+  return {};
+}
+
 }  // namespace
 
 struct RecordingWriter::Impl {
@@ -89,9 +112,10 @@ struct RecordingWriter::Impl {
   ResultFile result;
   const steady_clock::time_point started = steady_clock::now();
   const system_clock::time_point began = system_clock::now();
-  std::deque<Member> members;  // In the order of their first use.
-  std::optional<Write> write;  // Not yet in output.jsonl.
-  std::optional<Error> error;  // The first one.
+  std::deque<Member> members;                                // In the order of their first use.
+  std::vector<std::pair<std::string, std::string>> folders;  // Name and path.
+  std::optional<Write> write;                                // Not yet in output.jsonl.
+  std::optional<Error> error;                                // The first one.
 
   Member* member(const std::string& name) {
     for (Member& one : members) {
@@ -170,6 +194,10 @@ Result<std::string> RecordingWriter::path_of(const std::string& name) {
   return path_of_descriptor(member->file.get());
 }
 
+void RecordingWriter::add_folder(const std::string& name, const std::string& folder) {
+  impl_->folders.emplace_back(name, folder);
+}
+
 Result<void> RecordingWriter::finish(RecordingFacts facts) {
   facts.began = impl_->began;
   facts.ended = system_clock::now();
@@ -183,6 +211,9 @@ Result<void> RecordingWriter::finish(RecordingFacts facts) {
   for (Impl::Member& one : impl_->members) {
     zip.add_file(one.name, one.file.get());
     one.file.reset();  // Frees its space for the zip file.
+  }
+  for (const auto& [name, folder] : impl_->folders) {
+    if (auto added = add_files(zip, name, folder); !added) return added;
   }
   if (auto written = zip.finish(); !written) return written;
   const auto mapped = MappedFile::of(zipped->get());
