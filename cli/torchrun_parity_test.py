@@ -47,6 +47,8 @@ DIFFERS = {
     "PARITY_FOLDER": lambda value: None,
     # Only distrun sets them.
     "DISTRUN_STORE": lambda value: None,
+    "TORCH_FR_DUMP_TEMP_FILE": lambda value: None,
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": lambda value: None,
     "DISTRUN_OPERATIONS": lambda value: None,
     # torch sets it in torchrun's process when it explains a warning.
     "TORCHINDUCTOR_CACHE_DIR": lambda value: None,

@@ -21,14 +21,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = {
     "common": [".", "text", "os", "crash", "operations"],
     "store": ["protocol", "network", "table", "server", "client"],
-    "evidence": [".", "operations", "python", "stacks", "connections", "report"],
+    "evidence": [".", "operations", "flight", "python", "stacks", "connections", "report"],
     "pages": ["."],
     "recording": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["join", ("ddp", "functional", "shard", "trace")],
-    "testsuites": ["harness/protocol", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
+    "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "selftest"],
     "cli": ["."],
 }
