@@ -1,9 +1,11 @@
 // Real launches that show where their workers are: on SIGUSR1, and after --timeout.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -209,22 +211,119 @@ TEST_F(FlightRecorderTest, StacksSayWhichRankHasNotEnteredACollective) {
   EXPECT_FALSE(answer.empty());
 }
 
+// The watchdog of one rank makes all ranks write their dumps, and then aborts its rank.
 TEST_F(FlightRecorderTest, IsReadBeforeTheOthersAreEndedIfAWatchdogEndsAWorker) {
   write_script(
-      "if rank == '1':\n"
-      "    dist.barrier()\n"
-      "    time.sleep(1000)\n"
-      "dist.barrier()\n"
-      "dist.all_reduce(torch.ones(5), async_op=True)\n"
-      "time.sleep(2.5)\n"  // The timeout of the collective.
-      "dump()\n"
-      "os.abort()\n");
+      R"(store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+dist.barrier()
+if rank == "1":
+    store.wait(["dump"])
+    dump()
+    store.set("dumped", "1")
+    time.sleep(1000)
+dist.all_reduce(torch.ones(5), async_op=True)
+time.sleep(2.5)  # The timeout of the collective.
+dump()
+store.set("dump", "1")
+store.wait(["dumped"])
+os.abort()
+)");
   const auto result = launch({"--nproc-per-node", "2", TORCH_PYTHON, script_});
   EXPECT_THAT(
       result.err,
       AllOf(HasSubstr("distrun: collectives: rank 1 has not entered all_reduce, number 5 of "
                       "group 0 (Float [5]); rank 0 waits in it\n"),
             HasSubstr("distrun: where the workers are: rank 1 in <module>")));
+}
+
+// A recorder without torch, which is asked in odd moments. With "answer", it answers.
+class FakeRecorderTest : public ::testing::Test {
+ protected:
+  FakeRecorderTest() {
+    script_ = folder_.path() + "/train.py";
+    std::ofstream(script_) << R"(import os, pickle, signal, sys, time
+rank = os.environ["RANK"]
+pipe = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + rank + ".pipe"
+os.mkfifo(pipe)
+asked = os.open(pipe, os.O_RDWR)
+def ended(number, frame):
+    print("ended by", signal.Signals(number).name, flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, ended)
+print("here", flush=True)
+while os.read(asked, 1):
+    print("asked", flush=True)
+    if sys.argv[1] == "answer":
+        entry = {"profiling_name": "nccl:all_reduce", "process_group": ("0", "default_pg"),
+                 "collective_seq_id": 1, "time_created_ns": 1}
+        entries = [] if rank == "1" else [entry]
+        with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
+            file.write(pickle.dumps({"entries": entries}, 2))
+    elif sys.argv[1] == "garbage":
+        with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
+            file.write(b"]q\0" + b"K\1a" * 100000)
+)";
+  }
+
+  testing::ProgramResult run(const std::string& what, std::vector<std::string> flags,
+                             const ProgramOptions& options = {}) const {
+    flags.insert(flags.end(), {"python3", script_, what});
+    return launch(flags, options);
+  }
+
+  const Folder folder_;
+  std::string script_;
+};
+
+TEST_F(FakeRecorderTest, TimeoutNamesARankThatHasEnteredNothing) {
+  const auto result = run("answer", {"--nproc-per-node", "2", "--timeout", "1"});
+  EXPECT_THAT(result.err, HasSubstr("distrun: collectives: rank 1 has not entered all_reduce, "
+                                    "number 1 of group 0; rank 0 waits in it\n"));
+}
+
+TEST_F(FakeRecorderTest, AWorkerThatDoesNotAnswerHasItsTimeToEnd) {
+  const auto result = run("silence", {"--timeout", "1", "--shutdown-timeout", "2"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
+  EXPECT_THAT(result.out, HasSubstr("ended by SIGTERM\n"));
+  EXPECT_THAT(result.err, AllOf(Not(HasSubstr("collectives:")), Not(HasSubstr("SIGKILL"))));
+}
+
+TEST_F(FakeRecorderTest, AnAnswerThatIsNoDumpDoesNotDelayTheEnd) {
+  const auto result = run("garbage", {"--timeout", "1"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
+  EXPECT_THAT(result.err, Not(HasSubstr("collectives:")));
+}
+
+// Ctrl-C must not wait for the answer.
+TEST_F(FakeRecorderTest, ASignalEndsTheRunWhileAWorkerIsAsked) {
+  const testing::SignalsByDefault signals;
+  ProgramOptions options;
+  bool asked = false, ended = false;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (!asked && out.find("here") != out.npos) {
+      asked = true;
+      ::kill(pid, SIGUSR1);
+    }
+    if (!ended && out.find("asked") != out.npos) {
+      ended = true;
+      ::kill(pid, SIGTERM);
+    }
+  };
+  const auto result = run("silence", {}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
+  EXPECT_THAT(result.out, HasSubstr("ended by SIGTERM\n"));
+  EXPECT_THAT(result.err, HasSubstr("distrun: where the workers are: "));
+}
+
+TEST_F(FakeRecorderTest, LogFoldersKeepTheDumpsAndNoPipes) {
+  run("answer", {"--timeout", "1", "--log-dir", folder_.path() + "/logs"});
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder_.path() + "/logs")) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(names, AllOf(::testing::Contains("nccl_trace_rank_0"),
+                           Not(::testing::Contains("nccl_trace_rank_0.pipe"))));
 }
 
 TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {

@@ -40,9 +40,10 @@ The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
 With "-- python3 FILE.py", distrun runs the tests in FILE.py: classes of unittest, and of PyTorch's
 MultiProcessTestCase.  The rest of the line is for FILE.py.  The suite has the name of the file.
 
-With "-- PROGRAM", the program itself is the test.  Each rank executes it, with the variables that
-distrun launch sets.  --nproc sets the number of ranks, which otherwise is 2.  Exit status 0
-passes, a status of PyTorch's TEST_SKIPS (72 to 89) skips, and any other status fails.
+With "-- PROGRAM", the program itself is the test.  Each rank executes it, with torchrun's
+variables.  --nproc sets the number of ranks, which otherwise is 2.  Exit status 0 passes, a status
+of PyTorch's TEST_SKIPS (72 to 89) skips, and any other status fails.  To run a Python script so,
+write "-- env python3 FILE.py".
 
 When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests.
 

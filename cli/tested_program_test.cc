@@ -1,10 +1,12 @@
 // `distrun test -- PROGRAM`: programs that are tests as a whole.
 #include <csignal>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "common/test/folder.h"
 #include "launcher/test/run_program.h"
@@ -23,6 +25,7 @@ class TestedProgramTest : public ::testing::Test {
   TestedProgramTest() {
     options_.environment.set("XDG_CACHE_HOME", folder_.path());
     options_.environment.set("DISTRUN", DISTRUN_PROGRAM);
+    options_.environment.set("HUNG", HUNG_PROGRAM);
   }
 
   testing::ProgramResult test(Words arguments) const {
@@ -93,11 +96,14 @@ TEST_F(TestedProgramTest, RanksMeetInAStore) {
 }
 
 TEST_F(TestedProgramTest, ARetryHasAnEmptyStore) {
-  const auto result =
-      run_script("\"$DISTRUN\" store get seen 2>&1; \"$DISTRUN\" store set seen yes; exit 1",
-                 {"--nproc", "1", "--retries", "1"});
+  const auto result = run_script(
+      "\"$DISTRUN\" store get seen || \"$DISTRUN\" store set seen yes && echo set; exit 1",
+      {"--nproc", "1", "--retries", "1", "--json", folder_.path() + "/results"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(result.out, Not(HasSubstr("yes\n")));
+  std::ifstream file(folder_.path() + "/results");
+  const auto test = nlohmann::json::parse(file)["tests"][0];
+  EXPECT_EQ(test["earlier_attempts"][0]["ranks"][0]["output"], "set\n");
+  EXPECT_EQ(test["ranks"][0]["output"], "set\n");
 }
 
 TEST_F(TestedProgramTest, RanksRunInTheFolderOfTheCommand) {
@@ -113,6 +119,32 @@ TEST_F(TestedProgramTest, ARankThatHangsIsNamedWithItsPlace) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   EXPECT_THAT(result.out, AllOf(HasSubstr("timed out: rank 1 hung in "), HasSubstr("nanosleep"),
                                 HasSubstr("rank 0: passed\n"), Not(HasSubstr("does not answer"))));
+}
+
+TEST_F(TestedProgramTest, AHangBelowAShellIsShownWithItsPlace) {
+  const auto result = run_script("\"$HUNG\" pause; exit $?", {"--nproc", "1", "--timeout", "3"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("timed out: rank 0 hung in hung::load_batch"),
+                                Not(HasSubstr("leaked"))));
+}
+
+TEST_F(TestedProgramTest, RanksHaveNoVariablesOfAnOuterRun) {
+  for (const char* name :
+       {"DISTRUN_INIT_METHOD", "DISTRUN_OPERATIONS", "TORCHELASTIC_ERROR_FILE"}) {
+    options_.environment.set(name, "outer");
+  }
+  const auto result = run_script("env", {"--nproc", "1", "--show-output"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("TORCHELASTIC_RUN_ID=none\n"),
+                                HasSubstr("GROUP_RANK=0\n"), Not(HasSubstr("=outer"))));
+}
+
+TEST_F(TestedProgramTest, APythonFileWithoutTestsCanBeAProgram) {
+  const std::string file = folder_.path() + "/check.py";
+  std::ofstream(file) << "print('checked')\n";
+  const auto result = test({"--", "python3", file});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{4}));
+  EXPECT_THAT(result.err + result.out, HasSubstr("distrun test -- env python3 " + file + "\n"));
+  EXPECT_EQ(test({"--", "env", "python3", file}).end, ProcessEnd(ExitedWith{0}));
 }
 
 TEST_F(TestedProgramTest, AProcessThatARankLeavesIsALeak) {

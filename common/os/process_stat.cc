@@ -29,6 +29,15 @@ bool read_number(std::string_view word, Number& into) {
   return number.has_value();
 }
 
+std::unordered_map<pid_t, std::vector<pid_t>> processes_by(pid_t ProcessStat::*leader) {
+  std::unordered_map<pid_t, std::vector<pid_t>> found;
+  for (const pid_t pid : all_processes()) {
+    if (const auto stat = parse_process_stat(proc_file(pid, "stat"), "", {}))
+      found[(*stat).*leader].push_back(pid);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string_view statm,
@@ -64,12 +73,11 @@ std::optional<ProcessStat> read_process_stat(pid_t pid) {
 }
 
 std::unordered_map<pid_t, std::vector<pid_t>> processes_by_session() {
-  std::unordered_map<pid_t, std::vector<pid_t>> sessions;
-  for (const pid_t pid : all_processes()) {
-    if (const auto stat = parse_process_stat(proc_file(pid, "stat"), "", {}))
-      sessions[stat->session].push_back(pid);
-  }
-  return sessions;
+  return processes_by(&ProcessStat::session);
+}
+
+std::unordered_map<pid_t, std::vector<pid_t>> processes_by_group() {
+  return processes_by(&ProcessStat::group);
 }
 
 }  // namespace distrun

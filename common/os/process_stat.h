@@ -36,8 +36,9 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
 
 std::optional<ProcessStat> read_process_stat(pid_t pid);
 
-// The processes of each session of this machine, zombies included, in ascending order. Reads a file
-// per process.
+// The processes of each session or process group of this machine, zombies included, in ascending
+// order. Reads a file per process.
 std::unordered_map<pid_t, std::vector<pid_t>> processes_by_session();
+std::unordered_map<pid_t, std::vector<pid_t>> processes_by_group();
 
 }  // namespace distrun

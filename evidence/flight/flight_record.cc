@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -10,12 +12,15 @@
 #include <fmt/ranges.h>
 
 #include "common/text/parse_number.h"
+#include "common/text/printable.h"
 
 namespace distrun {
 
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kTextBytesMax = 100;
 
 const json& at(const json& object, const char* name) {
   static const json kNone;
@@ -30,15 +35,20 @@ std::optional<std::int64_t> number_at(const json& object, const char* name) {
 
 std::string text_at(const json& list, std::size_t index) {
   return list.is_array() && list.size() > index && list[index].is_string()
-             ? list[index].get<std::string>()
+             ? printable(list[index].get_ref<const std::string&>(), kTextBytesMax)
              : "";
 }
 
-// Of "[0, 1, 5]".
-int count_of_ranks(const json& ranks) {
-  const std::string text = ranks.is_string() ? ranks.get<std::string>() : "";
-  if (text.size() < 3) return 0;
-  return 1 + static_cast<int>(std::count(text.begin(), text.end(), ','));
+// Of "[0, 1, 5]"; empty if it is something else.
+std::set<int> ranks_in(const json& list) {
+  const json ranks = list.is_string() ? json::parse(list.get<std::string>(), nullptr, false) : list;
+  std::set<int> all;
+  if (!ranks.is_array()) return all;
+  for (const json& rank : ranks) {
+    if (!rank.is_number_integer()) return {};
+    all.insert(rank.get<int>());
+  }
+  return all;
 }
 
 // "[1024, 2]" of [[1024, 2], [7]].
@@ -48,7 +58,7 @@ std::string first_sizes(const json& all) {
   for (const json& size : all[0]) {
     if (size.is_number_integer()) sizes.push_back(size.get<std::int64_t>());
   }
-  return fmt::format("[{}]", fmt::join(sizes, ", "));
+  return printable(fmt::format("[{}]", fmt::join(sizes, ", ")), kTextBytesMax);
 }
 
 // c10d's names of the operations, where users know others.
@@ -65,7 +75,7 @@ void name_operation(Operation& operation, std::string_view profiling_name) {
   std::string_view name = profiling_name;
   if (colon != std::string_view::npos) name.remove_prefix(colon + 1);
   const auto blank = name.find(' ');
-  operation.op = users_name(name.substr(0, blank));
+  operation.op = printable(users_name(name.substr(0, blank)), kTextBytesMax);
   if (blank == std::string_view::npos) return;
   const auto arrow = name.find_first_of("<>", blank);
   if (arrow == std::string_view::npos) return;
@@ -106,8 +116,9 @@ class Dump {
 
  private:
   int size_of(const std::string& group, const std::string& description) const {
-    const int size = count_of_ranks(at(at(at(dump_, "pg_config"), group.c_str()), "ranks"));
-    return size == 0 && description == "default_pg" ? world_size_ : size;
+    const auto ranks = ranks_in(at(at(at(dump_, "pg_config"), group.c_str()), "ranks"));
+    if (ranks.empty() && description == "default_pg") return world_size_;
+    return static_cast<int>(ranks.size());
   }
 
   // Operations that were started together have one end, that of the last.
@@ -125,15 +136,41 @@ class Dump {
 
 }  // namespace
 
-std::vector<Operation> operations_in(const json& dump, int world_size) {
+FlightRecord flight_record(const json& dump, int world_size) {
   const Dump reader(dump, world_size);
-  std::vector<Operation> operations;
+  FlightRecord record;
   const json& entries = at(dump, "entries");
-  if (!entries.is_array()) return operations;
+  if (!entries.is_array()) return record;
   for (const json& entry : entries) {
-    if (auto operation = reader.operation(entry)) operations.push_back(std::move(*operation));
+    if (auto operation = reader.operation(entry))
+      record.operations.push_back(std::move(*operation));
   }
-  return operations;
+  const json& groups = at(dump, "pg_config");
+  if (!groups.is_object()) return record;
+  for (const auto& [name, group] : groups.items()) {
+    auto ranks = ranks_in(at(group, "ranks"));
+    if (!ranks.empty()) record.members[printable(name, kTextBytesMax)] = std::move(ranks);
+  }
+  return record;
+}
+
+std::vector<Operation> first_and_last(const std::vector<Operation>& operations) {
+  struct Ends {
+    const Operation *first = nullptr, *last = nullptr;
+  };
+  std::map<std::string, Ends> groups;
+  for (const Operation& operation : operations) {
+    if (!operation.is_collective()) continue;
+    Ends& ends = groups[operation.group];
+    if (ends.first == nullptr && operation.is_in_progress()) ends.first = &operation;
+    ends.last = &operation;
+  }
+  std::vector<Operation> needed;
+  for (const auto& [group, ends] : groups) {
+    if (ends.first != nullptr && ends.first != ends.last) needed.push_back(*ends.first);
+    needed.push_back(*ends.last);
+  }
+  return needed;
 }
 
 }  // namespace distrun

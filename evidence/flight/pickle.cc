@@ -1,5 +1,6 @@
 #include "evidence/flight/pickle.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,10 @@ namespace distrun {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kDepthMax = 32;
+constexpr std::size_t kBytesMax = std::size_t{256} << 20;
+constexpr std::size_t kValueBytes = 64;
 
 struct BadPickle : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -38,7 +43,9 @@ class Unpickler {
  private:
   struct Item {
     json value;
-    std::optional<std::uint32_t> slot;  // Of the memo, whose value grows with this one.
+    int depth = 0;                      // Of the containers in it.
+    std::size_t bytes = 0;              // About what it takes.
+    std::optional<std::uint32_t> slot;  // Of the memo, which has it too.
   };
 
   void perform(unsigned char opcode) {
@@ -136,7 +143,21 @@ class Unpickler {
 
   std::string text(std::uint64_t size) { return std::string(take(size)); }
 
-  void push(json value) { stack_.push_back({std::move(value), std::nullopt}); }
+  void push(json value) {
+    const std::size_t size = value.is_string() ? value.get_ref<const std::string&>().size() : 0;
+    push({std::move(value), 0, kValueBytes + size, std::nullopt});
+  }
+
+  // A value that is new, or a copy.
+  void push(Item item) {
+    spend(item.bytes);
+    stack_.push_back(std::move(item));
+  }
+
+  void spend(std::size_t bytes) {
+    spent_ += bytes;
+    if (spent_ > kBytesMax) throw BadPickle("it is too large");
+  }
 
   Item pop() {
     if (stack_.empty()) throw BadPickle("it has no value");
@@ -152,12 +173,21 @@ class Unpickler {
     return stack_.size() - begin;
   }
 
-  std::vector<json> pop_all(std::size_t count) {
+  struct Values {
+    std::vector<json> all;
+    int depth = 0;  // Of a container with them.
+    std::size_t bytes = 0;
+  };
+
+  Values pop_all(std::size_t count) {
     if (count > stack_.size()) throw BadPickle("values are missing");
-    std::vector<json> values;
+    Values values;
     for (std::size_t i = stack_.size() - count; i < stack_.size(); ++i) {
-      values.push_back(std::move(stack_[i].value));
+      values.depth = std::max(values.depth, stack_[i].depth);
+      values.bytes += stack_[i].bytes;
+      values.all.push_back(std::move(stack_[i].value));
     }
+    if (++values.depth > kDepthMax) throw BadPickle("it is nested too deeply");
     stack_.resize(stack_.size() - count);
     return values;
   }
@@ -168,45 +198,57 @@ class Unpickler {
   }
 
   void append(std::size_t count) {
-    std::vector<json> values = pop_all(count);
+    Values values = pop_all(count);
     Item& list = container(json::value_t::array);
-    for (json& value : values) list.value.push_back(std::move(value));
-    remember(list);
+    for (json& value : values.all) list.value.push_back(std::move(value));
+    grow(list, values.depth, values.bytes);
   }
 
   void set(std::size_t count) {
-    std::vector<json> values = pop_all(count);
+    auto [values, depth, bytes] = pop_all(count);
     if (values.size() % 2 != 0) throw BadPickle("a key has no value");
     Item& dict = container(json::value_t::object);
     for (std::size_t i = 0; i < values.size(); i += 2) {
       if (!values[i].is_string()) throw BadPickle("a key is no string");
       dict.value[values[i].get<std::string>()] = std::move(values[i + 1]);
     }
-    remember(dict);
+    grow(dict, depth, bytes);
   }
 
-  void tuple(std::size_t count) { push(json(pop_all(count))); }
+  void grow(Item& container, int depth, std::size_t bytes) {
+    container.depth = std::max(container.depth, depth);
+    container.bytes += bytes;
+    // LibTorch memoizes a container when it is complete.
+    if (container.slot) memo_[*std::exchange(container.slot, std::nullopt)].reset();
+  }
+
+  void tuple(std::size_t count) {
+    Values values = pop_all(count);
+    // Its values have been counted.
+    stack_.push_back({json(std::move(values.all)), values.depth, values.bytes, std::nullopt});
+    spend(kValueBytes);
+  }
 
   void memoize(std::uint32_t slot) {
     if (stack_.empty()) throw BadPickle("it has no value");
-    stack_.back().slot = slot;
-    remember(stack_.back());
-  }
-
-  void remember(const Item& item) {
-    if (item.slot) memo_[*item.slot] = item.value;
+    Item& item = stack_.back();
+    spend(item.bytes);
+    memo_[slot] = item;
+    item.slot = slot;
   }
 
   void recall(std::uint32_t slot) {
     const auto found = memo_.find(slot);
     if (found == memo_.end()) throw BadPickle("a value is missing");
-    push(found->second);
+    if (!found->second) throw BadPickle("it uses a container twice that grows in between");
+    push(*found->second);
   }
 
   std::string_view rest_;
   std::vector<Item> stack_;
   std::vector<std::size_t> marks_;
-  std::map<std::uint32_t, json> memo_;
+  std::map<std::uint32_t, std::optional<Item>> memo_;  // nullopt: it has grown since.
+  std::size_t spent_ = 0;
 };
 
 }  // namespace

@@ -5,8 +5,9 @@
 //     if (!dump) return dump.error();   // kProtocol: "not a pickle of plain values: …"
 //     dump->at("version");
 //
-// A tuple becomes an array. Keys of a dict must be strings. Pickles that would call or import
-// something are refused, so that a dump of another user can do nothing. Pure.
+// A tuple becomes an array. Keys of a dict must be strings. Refuses pickles that would call or
+// import something, that use a list or dict twice which grows in between (LibTorch's do not), and
+// that are nested or grow beyond any dump: time and memory are bounded for any bytes. Pure.
 #pragma once
 
 #include <string_view>

@@ -48,9 +48,48 @@ TEST(PickleTest, ReadsWhatPythonWrites) {
             json::parse(R"({"a": [1, "a"], "t": [3]})"));
 }
 
-TEST(PickleTest, AListThatIsUsedTwiceHasItsValuesInBothPlaces) {
+TEST(PickleTest, AListThatLibTorchUsesTwiceHasItsValuesInBothPlaces) {
+  EXPECT_EQ(read("\x80\x02](](K\x01\x65q\x00h\x00\x65."sv), json::parse("[[1], [1]]"));
+}
+
+TEST(PickleTest, RefusesAListThatGrowsAfterItsFirstUse) {
   // a = [1]; pickle.dumps([a, a], 2)
-  EXPECT_EQ(read("\x80\x02]q\x00(]q\x01K\x01\x61h\x01\x65."sv), json::parse("[[1], [1]]"));
+  EXPECT_EQ(read("\x80\x02]q\x00(]q\x01K\x01\x61h\x01\x65."sv),
+            "error: not a pickle of plain values: it uses a container twice that grows in between");
+}
+
+TEST(PickleTest, RefusesListsThatDoubleEachOther) {
+  std::string bytes = "\x80\x02](K\x01\x65q";
+  bytes += '\0';
+  for (char slot = 0; slot < 30; ++slot) {  // [last, last]
+    bytes += std::string("](h") + slot + 'h' + slot + "eq" + static_cast<char>(slot + 1);
+  }
+  EXPECT_EQ(read(bytes + '.'), "error: not a pickle of plain values: it is too large");
+}
+
+TEST(PickleTest, ALongListTakesLinearTime) {
+  std::string bytes = "\x80\x02]q";
+  bytes += '\0';
+  for (int i = 0; i < 200'000; ++i) bytes += "K\x01\x61";
+  EXPECT_EQ(read(bytes + '.').size(), 200'000U);
+}
+
+TEST(PickleTest, RefusesWhatIsNestedTooDeeply) {
+  const auto nested = [](int depth) {
+    return "\x80\x02]" + std::string(static_cast<std::size_t>(depth), ']') +
+           std::string(static_cast<std::size_t>(depth), 'a') + '.';
+  };
+  EXPECT_TRUE(read_pickle(nested(20)));
+  EXPECT_EQ(read(nested(2'000'000)),
+            "error: not a pickle of plain values: it is nested too deeply");
+}
+
+TEST(PickleTest, RefusesWhatGrowsTooLarge) {
+  const std::string text(std::size_t{1} << 20, 'x');
+  std::string bytes = "\x80\x02(X";
+  bytes += std::string("\0\0\x10\0", 4) + text + 'q' + '\0';
+  for (int i = 0; i < 1'000; ++i) bytes += std::string("h\0", 2);
+  EXPECT_EQ(read(bytes + "t."), "error: not a pickle of plain values: it is too large");
 }
 
 TEST(PickleTest, RefusesWhatIsNotWhole) {

@@ -58,7 +58,12 @@ std::size_t CollectiveTable::ranks_expected(const Operation& operation) const {
   return sees_all_ranks_ ? size : std::min(size, members_.at(operation.group).size());
 }
 
+void CollectiveTable::know_members(const std::string& group, std::set<int> ranks) {
+  given_members_[group] = std::move(ranks);
+}
+
 void CollectiveTable::add(int rank, const Operation& operation) {
+  known_.insert(rank);
   auto& last = last_[rank];
   if (operation.number >= last.number) last = operation;
   if (!operation.is_collective()) return;
@@ -96,6 +101,19 @@ const CollectiveOfRanks* CollectiveTable::first_in_progress(const std::string& g
   return nullptr;
 }
 
+std::vector<int> CollectiveTable::absent_from(const std::string& group, int group_size) const {
+  const auto given = given_members_.find(group);
+  const auto& present = last_in_group_.at(group);
+  // Without the members, only a group of all ranks is certain.
+  const bool has_all = sees_all_ranks_ && group_size == static_cast<int>(known_.size());
+  std::vector<int> absent;
+  for (const int rank : known_) {
+    const bool is_member = given != given_members_.end() ? given->second.contains(rank) : has_all;
+    if (is_member && !present.contains(rank)) absent.push_back(rank);
+  }
+  return absent;
+}
+
 std::string CollectiveTable::line() const {
   std::string text;
   for (const auto& [group, ranks] : last_in_group_) {
@@ -113,13 +131,8 @@ std::string CollectiveTable::line() const {
         ahead[text_of(last)].push_back(rank);
       }
     }
-    // A rank that has not used the group at all.
-    if (sees_all_ranks_ && ranks.size() < static_cast<std::size_t>(first->group_size)) {
-      for (const auto& [rank, operation] : last_) {
-        if (!ranks.contains(rank) && first->group_size == static_cast<int>(last_.size())) {
-          behind[text_of(*first)].push_back(rank);
-        }
-      }
+    for (const int rank : absent_from(group, first->group_size)) {
+      behind[text_of(*first)].push_back(rank);
     }
     for (auto& [call, missing] : behind) {
       std::sort(missing.begin(), missing.end());

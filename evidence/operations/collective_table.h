@@ -39,6 +39,11 @@ class CollectiveTable {
 
   void add(int rank, const Operation& operation);
 
+  // For line(): that the table has all operations of the rank, even if there are none; and the
+  // ranks of a group. A rank that is known so and has not used the group is missing in it.
+  void know_rank(int rank) { known_.insert(rank); }
+  void know_members(const std::string& group, std::set<int> ranks);
+
   // Each is returned once, in the order in which they became complete.
   std::vector<CollectiveOfRanks> take_entered() { return std::exchange(entered_, {}); }
   std::vector<CollectiveOfRanks> take_ended() { return std::exchange(ended_, {}); }
@@ -61,10 +66,14 @@ class CollectiveTable {
   // The first of the group in which a rank waits: the others wait for what it waits for. A rank can
   // be in several, such as those that wait for a GPU. Null if no rank is in one.
   const CollectiveOfRanks* first_in_progress(const std::string& group) const;
+  // Ranks that have not used the group at all.
+  std::vector<int> absent_from(const std::string& group, int group_size) const;
 
   bool sees_all_ranks_;
   std::map<Key, Pending> pending_;
-  std::map<std::string, std::set<int>> members_;  // Ranks seen in each group.
+  std::set<int> known_;
+  std::map<std::string, std::set<int>> given_members_;  // By know_members().
+  std::map<std::string, std::set<int>> members_;        // Ranks seen in each group.
   std::map<int, Operation> last_;
   std::map<std::string, std::map<int, Operation>> last_in_group_;  // Collectives.
   std::vector<CollectiveOfRanks> entered_, ended_;

@@ -87,6 +87,28 @@ TEST(CollectiveTableTest, NamesTheFirstOfSeveralCollectivesThatARankIsIn) {
             "in it");
 }
 
+TEST(CollectiveTableTest, NamesARankThatHasEnteredNothing) {
+  CollectiveTable table(true);
+  table.add(0, collective(1));
+  table.add(2, collective(1));
+  EXPECT_EQ(table.line(), "ranks 0, 2 wait in all_reduce, number 1 of group 0 (Float [8])");
+  table.know_rank(1);
+  EXPECT_EQ(table.line(),
+            "rank 1 has not entered all_reduce, number 1 of group 0 (Float [8]); ranks 0, 2 wait "
+            "in it");
+}
+
+TEST(CollectiveTableTest, NamesTheMissingMemberOfASubgroup) {
+  CollectiveTable table(true);
+  table.add(0, collective(1, false, 2, "all_reduce", "sub"));
+  for (const int rank : {1, 2, 3}) table.know_rank(rank);
+  EXPECT_EQ(table.line(), "rank 0 waits in all_reduce, number 1 of group sub (Float [8])");
+  table.know_members("sub", {0, 2});
+  EXPECT_EQ(table.line(),
+            "rank 2 has not entered all_reduce, number 1 of group sub (Float [8]); rank 0 waits "
+            "in it");
+}
+
 TEST(CollectiveTableTest, SeveralNodesExpectTheRanksSeenInTheGroup) {
   CollectiveTable table(false);
   table.add(4, collective(1, false, 8));

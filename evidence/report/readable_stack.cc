@@ -37,28 +37,26 @@ constexpr std::array<std::string_view, 14> kPlumbing{"std::",
                                                      "boost::asio::detail::"};
 
 // Functions in which a library's own thread waits for work.
-constexpr std::array<std::string_view, 21> kWaitsForWork{
-    "blas_thread_server",
-    "gomp_",
-    "__kmp_",
-    "c10::ThreadPool::main_loop",
-    "c10d::ProcessGroupGloo::runLoop",
-    "c10d::ProcessGroupNCCL::Watchdog::",
-    "c10d::ProcessGroupNCCL::HeartbeatMonitor::",
-    "c10d::ProcessGroupNCCL::watchdogHandler",
-    "c10d::ProcessGroupNCCL::heartbeatMonitor",
-    "c10d::detail::LibUVStoreDaemon::run",
-    "c10d::detail::TCPStoreMasterDaemon::run",
-    "c10d::detail::BackgroundThread::",
-    "gloo::transport::tcp::Loop::run",
-    "gloo::transport::uv::",
-    "distrun::StackReporter::",
-    "torch::autograd::ReadyQueue::pop",
-    "torch::autograd::Engine::thread_init",
-    "ncclProxy",
-    "pthreadpool_",
-    "rasThreadMain",
-    "thread_main"};
+constexpr std::array<std::string_view, 20> kWaitsForWork{"blas_thread_server",
+                                                         "gomp_",
+                                                         "__kmp_",
+                                                         "c10::ThreadPool::main_loop",
+                                                         "c10d::ProcessGroupGloo::runLoop",
+                                                         "c10d::ProcessGroupNCCL::Watchdog::",
+                                                         "c10d::ProcessGroupNCCL::watchdogHandler",
+                                                         "c10d::ProcessGroupNCCL::heartbeatMonitor",
+                                                         "c10d::detail::LibUVStoreDaemon::run",
+                                                         "c10d::detail::TCPStoreMasterDaemon::run",
+                                                         "c10d::detail::BackgroundThread::",
+                                                         "gloo::transport::tcp::Loop::run",
+                                                         "gloo::transport::uv::",
+                                                         "distrun::StackReporter::",
+                                                         "torch::autograd::ReadyQueue::pop",
+                                                         "torch::autograd::Engine::thread_init",
+                                                         "ncclProxy",
+                                                         "pthreadpool_",
+                                                         "rasThreadMain",
+                                                         "thread_main"};
 
 // Waits inside libraries.
 constexpr std::array<std::string_view, 2> kWaits{"uv_", "syscall"};

@@ -36,10 +36,21 @@ constexpr const char* kFlightPipe = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
 constexpr const char* kFlightDump = "TORCH_FR_DUMP_TEMP_FILE";
 constexpr const char* kOldFlightDump = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
 
+constexpr std::string_view kFlightName = "nccl_trace_rank_";
+
 // "FOLDER/attempt_0/nccl_trace_rank_" with log files; else "FOLDER/attempt_0_nccl_trace_rank_".
 std::string flight_prefix(const LaunchPlan& plan, const RunPlace& run) {
-  return fmt::format("{}{}nccl_trace_rank_", attempt_folder(run.error_folder, run.attempt),
-                     plan.options.log.keeps_files() ? '/' : '_');
+  return fmt::format("{}{}{}", attempt_folder(run.error_folder, run.attempt),
+                     plan.options.log.keeps_files() ? '/' : '_', kFlightName);
+}
+
+// The user's value, but not that of an outer run, whose ranks have other numbers.
+std::optional<std::string> users_prefix(const Environment& environment, const char* name) {
+  auto prefix = environment.get(name);
+  if (!prefix || !prefix->ends_with(kFlightName)) return prefix;
+  const auto outer = environment.get("TORCHELASTIC_ERROR_FILE");
+  const std::string folder = prefix->substr(0, prefix->rfind('/') + 1);
+  return outer && outer->starts_with(folder) ? std::nullopt : prefix;
 }
 
 }  // namespace
@@ -102,9 +113,11 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   if (options.hang_after) environment.set_default("NCCL_RAS_ENABLE", "0");
   if (!run.error_folder.empty()) {
     const std::string prefix = flight_prefix(plan, run);
-    environment.set_default(kFlightPipe, prefix);
+    if (!users_prefix(plan.environment, kFlightPipe)) environment.set(kFlightPipe, prefix);
     // PyTorch warns if the old name is set.
-    if (!plan.environment.get(kOldFlightDump)) environment.set_default(kFlightDump, prefix);
+    const bool has_dump = users_prefix(plan.environment, kFlightDump) ||
+                          users_prefix(plan.environment, kOldFlightDump);
+    if (!has_dump) environment.set(kFlightDump, prefix);
   }
   // Otherwise every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
@@ -146,12 +159,13 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
 std::optional<FlightFiles> flight_files(const LaunchPlan& plan, const RunPlace& run,
                                         const WorkerPlan& worker) {
   if (run.error_folder.empty()) return std::nullopt;
-  const auto prefix = [&](const char* name) { return plan.environment.get(name); };
+  const auto prefix = [&](const char* name) { return users_prefix(plan.environment, name); };
   const std::string own = flight_prefix(plan, run);
-  const auto given = prefix(kFlightDump);
+  const auto pipe = prefix(kFlightPipe), dump = prefix(kFlightDump);
   const std::string rank = std::to_string(worker.rank.value());
-  return FlightFiles{.pipe = prefix(kFlightPipe).value_or(own) + rank + ".pipe",
-                     .dump = given.value_or(prefix(kOldFlightDump).value_or(own)) + rank};
+  return FlightFiles{.pipe = pipe.value_or(own) + rank + ".pipe",
+                     .dump = dump.value_or(prefix(kOldFlightDump).value_or(own)) + rank,
+                     .owns_pipe = !pipe};
 }
 
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {

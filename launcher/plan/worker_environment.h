@@ -67,6 +67,7 @@ std::string error_file(const LaunchPlan& plan, const RunPlace& run, const Worker
 // Where c10d's flight recorder of the worker is asked for a dump, and where it writes the dump.
 struct FlightFiles {
   std::string pipe, dump;
+  bool owns_pipe = false;  // It is in the run's folder.
 };
 // nullopt: it cannot be asked.
 std::optional<FlightFiles> flight_files(const LaunchPlan& plan, const RunPlace& run,

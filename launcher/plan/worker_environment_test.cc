@@ -87,6 +87,17 @@ TEST(WorkerEnvironmentTest, KeepsTheUsersFilesOfTheFlightRecorder) {
   EXPECT_EQ(files->dump, "/mine/dump_1");
 }
 
+TEST(WorkerEnvironmentTest, ANestedRunHasItsOwnFilesOfTheFlightRecorder) {
+  const Environment outer = environment_of(1, 2);
+  const LaunchPlan plan = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, outer).value();
+  const RunPlace place{.error_folder = "/tmp/inner"};
+  const Environment inner = worker_environment(plan, plan.workers[0], place);
+  EXPECT_EQ(inner.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE"), "/tmp/inner/attempt_0_nccl_trace_rank_");
+  EXPECT_EQ(inner.get("TORCH_FR_DUMP_TEMP_FILE"), "/tmp/inner/attempt_0_nccl_trace_rank_");
+  EXPECT_EQ(flight_files(plan, place, plan.workers[0])->dump,
+            "/tmp/inner/attempt_0_nccl_trace_rank_0");
+}
+
 TEST(WorkerEnvironmentTest, TheFlightRecorderHasFilesOfItsOwnInEachAttempt) {
   LaunchOptions options{.nproc_per_node = 1};
   const auto dump = [&](int attempt) {

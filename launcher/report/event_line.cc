@@ -95,6 +95,7 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
         stacks->collectives.empty()
             ? ""
             : fmt::format("distrun: collectives: {}\n", stacks->collectives);
+    if (line.empty() && tree.empty()) return collectives;  // No worker is left.
     return collectives + fmt::format("distrun: where the workers are:{}{}\n{}",
                                      line.empty() ? "" : " ", line, tree);
   }

@@ -51,6 +51,7 @@ TEST(EventLineTest, ReportsWhereTheWorkersAre) {
 }
 
 TEST(EventLineTest, PrintsTheCollectivesOfRanksBeforeTheirStacks) {
+  EXPECT_EQ(event_line(ten_workers(), StacksRead{.collectives = "c"}), "distrun: collectives: c\n");
   EXPECT_EQ(event_line(ten_workers(), StacksRead{.where = {"w", "  s\n"}, .collectives = "c"}),
             "distrun: collectives: c\ndistrun: where the workers are: w\n  s\n");
 }

@@ -122,12 +122,20 @@ class Driver {
   void worker_exited(LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
     if (!succeeded(end) && workers_.has_dumped_core(worker)) reporter_.core_dumped(worker);
     reporter_.worker_ended({place_.attempt, worker, workers_.pid(worker), end, run_time}, place_);
-    // If NCCL's watchdog has ended it, because a collective timed out, the others are looked at
-    // before they are ended.
-    loop_.hold();
+    if (end == ProcessEnd(KilledBy{SIGABRT})) show_watchdogs(worker);
     loop_.happened(Exited{worker, end});
-    if (!succeeded(end) && recorders_.has_new_dump(worker)) show_stacks();
-    loop_.release();
+  }
+
+  // NCCL's watchdog may have ended the worker, because a collective has timed out.
+  void show_watchdogs(LocalRank worker) {
+    std::string collectives = recorders_.line_of_watchdogs(worker);
+    if (collectives.empty()) return;
+    const auto running = workers_.running();
+    Whereabouts where;
+    if (!running.empty()) where = stacks_.read(running, store_.waits());
+    reporter_.stacks_read({.attempt = place_.attempt,
+                           .where = std::move(where),
+                           .collectives = std::move(collectives)});
   }
 
   void output_lost(const RunOutput::Lost& lost) {
@@ -202,14 +210,18 @@ class Driver {
   StacksRead read_stacks() {
     std::string collectives = operations_.line();  // First: reading stacks takes time.
     const auto running = workers_.running();
-    const bool asks = !std::exchange(is_asking_, true);  // Not by an answer while it waits.
+    const bool asks = !std::exchange(is_asking_, true);
     if (asks) recorders_.ask(ranks_of(running));
+    // Blocks the loop: the store does not answer, and no process may be reaped.
     Whereabouts where = stacks_.read(running, store_.waits());
+    std::string on_gpus;
     if (asks) {
       wait_for_recorders();
+      on_gpus = recorders_.line();
       is_asking_ = false;
+    } else {  // Called while wait_for_recorders() runs other handlers.
+      on_gpus = "of NCCL: unknown, because another command asks for them; try again";
     }
-    const std::string on_gpus = recorders_.line();
     if (!on_gpus.empty()) collectives += (collectives.empty() ? "" : "; ") + on_gpus;
     return {.attempt = place_.attempt,
             .where = std::move(where),
@@ -221,8 +233,10 @@ class Driver {
   // caller has used the answers.
   void wait_for_recorders() {
     loop_.hold();
-    recorders_.begin_wait();
-    while (recorders_.is_waiting() && !io_.stopped()) io_.run_one_for(kRecorderInterval);
+    // What waits for the supervisor, such as Ctrl-C, is more important.
+    while (recorders_.is_waiting() && !loop_.has_waiting_events()) {
+      io_.run_one_for(kRecorderInterval);
+    }
     asio::post(io_, [this] { loop_.release(); });
   }
 
@@ -384,13 +398,16 @@ class Driver {
 
   void perform(const KillLeakedProcesses& action) {
     if (watch_) watch_->end();  // No worker is left.
+    recorders_.end_attempt();
     operations_.end();
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
-  void perform(const ShowStacks&) { show_stacks(); }
+  void perform(const ShowStacks&) {
+    show_stacks();
+    loop_.happened(StacksShown{});
+  }
 
-  // Blocks the loop while it reads stacks: the store does not answer, and no process may be reaped.
   void show_stacks() {
     if (!workers_.running().empty()) reporter_.stacks_read(read_stacks());
   }

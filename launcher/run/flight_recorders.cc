@@ -17,10 +17,11 @@ namespace distrun {
 
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerPatience{2500};
-// Of an operation, for a rank to wait in it. PyTorch looks once a second whether it is asked.
+constexpr std::chrono::milliseconds kLookInterval{10};
+// A rank that has begun a collective more recently may not be waiting.
 constexpr std::chrono::seconds kWaitMin{2};
-constexpr std::size_t kDumpBytesMax = std::size_t{64} << 20;
+// With PyTorch's 2000 entries, a dump has about 2 MiB.
+constexpr std::size_t kDumpBytesMax = std::size_t{32} << 20;
 
 // False if nobody reads the pipe.
 bool write_into(const std::string& pipe) {
@@ -44,73 +45,93 @@ FlightRecorders::Version FlightRecorders::version(const std::string& file) {
 
 void FlightRecorders::begin_attempt(const RunPlace& place) {
   workers_.clear();
+  members_.clear();
   for (const WorkerPlan& worker : plan_.workers) {
     auto files = flight_files(plan_, place, worker);
     if (!files) return;
-    const Version seen = version(files->dump);
-    workers_.push_back({.rank = worker.rank, .files = std::move(*files), .seen = seen});
+    const Version before = version(files->dump);
+    workers_.push_back(
+        {.rank = worker.rank, .files = std::move(*files), .before = before, .seen = before});
   }
 }
 
-bool FlightRecorders::has_new_dump(LocalRank worker) const {
-  const auto index = static_cast<std::size_t>(worker.value());
-  if (index >= workers_.size()) return false;
-  const bool may_be_an_answer =
-      workers_[index].is_asked && std::chrono::steady_clock::now() < deadline_;
-  if (may_be_an_answer) return false;
-  const Version now = version(workers_[index].files.dump);
-  return now != Version() && now != workers_[index].seen;
+void FlightRecorders::end_attempt() {
+  for (const Worker& worker : workers_) {
+    struct stat status {};
+    const std::string& pipe = worker.files.pipe;
+    const bool is_pipe = ::lstat(pipe.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+    if (worker.files.owns_pipe && is_pipe) ::unlink(pipe.c_str());
+  }
 }
 
 void FlightRecorders::ask(const std::vector<Rank>& running) {
-  look();
-  begin_wait();
+  deadline_ = {};
   for (Worker& worker : workers_) {
-    if (!worker.is_final) worker.operations.clear();
+    worker.seen = version(worker.files.dump);
+    worker.has_answered = false;
     const bool runs = std::find(running.begin(), running.end(), worker.rank) != running.end();
     worker.is_asked = runs && write_into(worker.files.pipe);
   }
 }
 
-void FlightRecorders::begin_wait() {
-  deadline_ = std::chrono::steady_clock::now() + kAnswerPatience;
-}
-
 bool FlightRecorders::is_waiting() {
-  look();
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const Worker& worker) { return worker.is_asked; }) &&
-         std::chrono::steady_clock::now() < deadline_;
+  const auto now = std::chrono::steady_clock::now();
+  if (deadline_ == std::chrono::steady_clock::time_point()) deadline_ = now + patience_;
+  const bool is_time_up = now >= deadline_;
+  if (is_time_up || now - looked_ >= kLookInterval) {
+    looked_ = now;
+    for (Worker& worker : workers_) {
+      if (worker.is_asked) read_newer(worker, worker.seen);
+      if (worker.is_asked && is_time_up) worker.is_silent = true;
+    }
+  }
+  const auto waits = [](const Worker& worker) { return worker.is_asked && !worker.is_silent; };
+  return !is_time_up && std::any_of(workers_.begin(), workers_.end(), waits);
 }
 
 std::string FlightRecorders::line() {
-  look();
   CollectiveTable table(plan_.options.nnodes == 1);
-  for (const Worker& worker : workers_) {
+  for (Worker& worker : workers_) {
+    if (worker.is_asked) read_newer(worker, worker.seen);
+    if (!worker.has_answered) continue;
+    table.know_rank(worker.rank.value());
     for (const Operation& operation : worker.operations) {
       table.add(worker.rank.value(), operation);
     }
   }
+  for (const auto& [group, ranks] : members_) table.know_members(group, ranks);
   return table.line();
 }
 
-// A file that is still being written is no whole pickle.
-void FlightRecorders::look() {
+std::string FlightRecorders::line_of_watchdogs(LocalRank local_rank) {
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  if (index >= workers_.size()) return "";
+  if (version(workers_[index].files.dump) == workers_[index].before) return "";
   for (Worker& worker : workers_) {
-    const Version now = version(worker.files.dump);
-    if (now == Version() || now == worker.seen) continue;
-    const auto bytes = read_whole_file(worker.files.dump, kDumpBytesMax);
-    if (!bytes || !*bytes) continue;
-    const auto dump = read_pickle(**bytes);
-    if (!dump) continue;
-    worker.seen = now;
-    worker.is_final = !std::exchange(worker.is_asked, false);
-    worker.operations = operations_in(*dump, plan_.world_size);
-    const OperationTime old = std::chrono::system_clock::now() - kWaitMin;
-    for (Operation& operation : worker.operations) {
-      if (operation.began > old) operation.tells_end = false;
-    }
+    worker.has_answered = worker.is_asked = false;
+    read_newer(worker, worker.before);
+    worker.before = version(worker.files.dump);
   }
+  return line();
+}
+
+void FlightRecorders::read_newer(Worker& worker, const Version& than) {
+  const Version now = version(worker.files.dump);
+  if (now == Version() || now == than) return;
+  worker.seen = now;  // Also of a file that is being written: it changes once more.
+  const auto bytes = read_whole_file(worker.files.dump, kDumpBytesMax);
+  if (!bytes || !*bytes) return;
+  const auto dump = read_pickle(**bytes);
+  if (!dump) return;
+  FlightRecord record = flight_record(*dump, plan_.world_size);
+  const OperationTime old = std::chrono::system_clock::now() - kWaitMin;
+  for (Operation& operation : record.operations) {
+    if (operation.began > old) operation.tells_end = false;
+  }
+  worker.operations = first_and_last(record.operations);
+  members_.merge(record.members);
+  worker.has_answered = true;
+  worker.is_asked = worker.is_silent = false;
 }
 
 }  // namespace distrun

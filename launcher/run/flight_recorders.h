@@ -1,20 +1,21 @@
-// FlightRecorders asks the flight recorders of NCCL for what the workers of this node have queued
-// on their GPUs, and reads the answers.
+// FlightRecorders asks the flight recorders of NCCL what the workers of this node have queued on
+// their GPUs, and reads the answers.
 //
 //     FlightRecorders recorders(plan);
 //     recorders.begin_attempt(place);
 //     recorders.ask({Rank(0), Rank(1)});   // The workers that run.
-//     recorders.begin_wait();
 //     while (recorders.is_waiting()) …     // Serve the store meanwhile.
 //     recorders.line();                    // "rank 1 has not entered all_reduce, number 8 of …"
+//     recorders.end_attempt();
 //
 // ProcessGroupNCCL of PyTorch looks once a second whether it is asked, through a pipe
-// (TORCH_NCCL_DEBUG_INFO_PIPE_FILE), and writes a file. It also writes the file when its watchdog
-// finds that a collective has timed out. Workers without such a group have no pipe.
+// (TORCH_NCCL_DEBUG_INFO_PIPE_FILE), and answers with a file. It also writes the file when its
+// watchdog finds that a collective has timed out. Workers without such a group have no pipe.
 #pragma once
 
 #include <chrono>
-#include <optional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,26 +30,32 @@ namespace distrun {
 
 class FlightRecorders {
  public:
-  // `plan` must outlive it.
-  explicit FlightRecorders(const LaunchPlan& plan) : plan_(plan) {}
+  // `patience`: how long is_waiting() waits for a worker. `plan` must outlive this.
+  explicit FlightRecorders(const LaunchPlan& plan,
+                           std::chrono::milliseconds patience = std::chrono::milliseconds(2500))
+      : plan_(plan), patience_(patience) {}
 
   void begin_attempt(const RunPlace& place);
 
-  // Whether the worker's watchdog has written a file in this attempt that was not read.
-  bool has_new_dump(LocalRank worker) const;
-
+  // Forgets earlier answers.
   void ask(const std::vector<Rank>& running);
 
-  // is_waiting() tells whether a worker that was asked has not answered; no longer than two and a
-  // half seconds after begin_wait().
-  void begin_wait();
+  // Whether a worker has not answered, and there is still time. A worker that has once not answered
+  // in time is not waited for again.
   bool is_waiting();
 
-  // What ranks wait for, and who is missing, by the answers since ask(); empty if no rank waits.
-  // The answers of ranks that make progress do not fit together, because they are up to a second
-  // apart: a rank waits in an operation that it has started two seconds ago. Includes workers that
-  // have ended after their watchdog has written a file.
+  // What ranks wait for, and who is missing, by the answers; empty if no rank waits. The answers of
+  // different ranks are up to a second apart. Therefore, a collective that began less than two
+  // seconds before the answer does not count as a wait: otherwise, ranks that make progress would
+  // seem to wait for each other.
   std::string line();
+
+  // The same by the files that watchdogs have written in this attempt, without asking. Empty if
+  // `worker` has written none, or if none was written since the last call.
+  std::string line_of_watchdogs(LocalRank worker);
+
+  // Removes the pipes that would remain next to log files. Requires that no worker is left.
+  void end_attempt();
 
  private:
   struct Version {  // Of a file.
@@ -61,18 +68,23 @@ class FlightRecorders {
   struct Worker {
     Rank rank{0};
     FlightFiles files;
-    Version seen;           // What was there before the attempt, or was read.
-    bool is_asked = false;  // And has not answered.
-    bool is_final = false;  // Its watchdog has written the file: it may not answer any more.
-    std::vector<Operation> operations;  // Of the last file, unless that was an earlier answer.
+    Version before;          // Of the attempt.
+    Version seen;            // What was there when it was asked, or what was read since then.
+    bool is_asked = false;   // And has not answered.
+    bool is_silent = false;  // It has not answered in time.
+    bool has_answered = false;
+    std::vector<Operation> operations;  // Of the answer, as first_and_last() says.
   };
 
   static Version version(const std::string& file);
-  void look();
+  // Reads the file if it is neither `than` nor incomplete.
+  void read_newer(Worker& worker, const Version& than);
 
   const LaunchPlan& plan_;
+  const std::chrono::milliseconds patience_;
   std::vector<Worker> workers_;  // By local rank; empty if they cannot be asked.
-  std::chrono::steady_clock::time_point deadline_;
+  std::map<std::string, std::set<int>> members_;
+  std::chrono::steady_clock::time_point deadline_, looked_;
 };
 
 }  // namespace distrun

@@ -30,8 +30,8 @@ void RunSignals::end() {
 void RunSignals::wait() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (error || ended_) return;  // Also ended_: a completed wait can no longer be canceled.
+    wait();                       // First: the handler may serve other events while it waits.
     handler_(meaning_of(signal), signal);
-    if (!ended_) wait();
   });
 }
 

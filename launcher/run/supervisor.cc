@@ -169,6 +169,11 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
   stop(RunEnd::Cause::kOutputLost, now);
 }
 
+// Reading stacks takes seconds, which do not count as time to end.
+void Supervisor::handle(const StacksShown&, TimePoint now) {
+  if (phase_ == Phase::kStopping) begin_grace(now);
+}
+
 void Supervisor::handle(const Hung&, TimePoint now) {
   if (phase_ == Phase::kRunning) stop(RunEnd::Cause::kHung, now);
 }
@@ -273,8 +278,7 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   if (phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
-  deadline_ = deadline_after(options_.shutdown_timeout, now);
-  reminder_ = now + options_.first_reminder;
+  begin_grace(now);
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
@@ -283,6 +287,11 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
       verdict_ && (verdict_->status == kExitTimedOut || verdict_->status == kExitHung);
   if (timed_out || by_other_node) actions_.push_back(ShowStacks{});
   signal_all(signal);
+}
+
+void Supervisor::begin_grace(TimePoint now) {
+  deadline_ = deadline_after(options_.shutdown_timeout, now);
+  reminder_ = now + options_.first_reminder;
 }
 
 // A verdict that orders another attempt is no longer valid.

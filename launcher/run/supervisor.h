@@ -87,11 +87,12 @@ struct StopOrdered {  // With several nodes: this or another node has ended the 
 struct FinishOrdered {  // All nodes have ended.
   NodesVerdict verdict;
 };
+struct StacksShown {};  // After ShowStacks, and the signals that follow it.
 struct Tick {};
 using SupervisorEvent =
     std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, Forwarded, SuspendAsked,
                  Continued, GuardLost, ReaderGone, OutputLost, Hung, StartOrdered, StopOrdered,
-                 FinishOrdered, Tick>;
+                 FinishOrdered, StacksShown, Tick>;
 
 // Actions.
 struct BeginAttempt {  // Fresh store and folders. All previous workers are reaped.
@@ -115,7 +116,7 @@ struct CloseOutput {  // Read what is available, then close. OutputClosed follow
 struct Reap {  // Kill the rest of its process group, then reap it.
   LocalRank worker;
 };
-struct ShowStacks {};         // Reads where workers are, before the first signal.
+struct ShowStacks {};  // Reads where workers are, before the first signal. StacksShown follows.
 struct KillLeakedProcesses {  // SIGKILL to every remaining process.
   std::chrono::milliseconds timeout;
 };
@@ -207,6 +208,7 @@ class Supervisor {
   void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
   void handle(const Hung& event, TimePoint now);
+  void handle(const StacksShown& event, TimePoint now);
   void handle(const StartOrdered& event, TimePoint now);
   void handle(const StopOrdered& event, TimePoint now);
   void handle(const FinishOrdered& event, TimePoint now);
@@ -223,6 +225,7 @@ class Supervisor {
   void finish();
   void suspend(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
+  void begin_grace(TimePoint now);
   void tell_still_running(TimePoint now);
   void kill(TimePoint now);
   void give_up();

@@ -34,6 +34,7 @@ class SupervisorLoop {
   // Between hold() and release(), events wait. Both nest.
   void hold() { ++holds_; }
   void release();
+  bool has_waiting_events() const { return !events_.empty(); }
 
   void end();
 

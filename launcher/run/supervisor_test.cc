@@ -9,8 +9,10 @@ namespace distrun {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const TimePoint kRunStart{};
 constexpr ExitedWith kOk{0};
@@ -219,6 +221,14 @@ TEST_F(SupervisorTest, TimeoutEndsTheRun) {
   EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("show stacks", "SIGTERM to 0"));
   EXPECT_THAT(exits(0, kOk, seconds(61)),
               ElementsAre("reap 0", "kill leaked processes", "finish 124"));
+}
+
+TEST_F(SupervisorTest, TheTimeToEndBeginsWhenTheStacksAreShown) {
+  start({.workers = 1, .shutdown_timeout = seconds(2), .timeout = seconds(60)});
+  step(Tick{}, seconds(60));
+  step(StacksShown{}, seconds(63));
+  EXPECT_THAT(step(Tick{}, seconds(64)), Not(Contains("SIGKILL to 0")));
+  EXPECT_THAT(step(Tick{}, seconds(65)), Contains("SIGKILL to 0"));
 }
 
 TEST_F(SupervisorTest, LostOutputEndsTheRun) {

@@ -27,6 +27,14 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
   if (place.store_port == 0) {
     variables["DISTRUN_INIT_METHOD"] = file_url(place.folder + "/init").value();
   } else {  // As in worker_environment.h.
+    variables["GROUP_RANK"] = "0";
+    variables["GROUP_WORLD_SIZE"] = "1";
+    variables["ROLE_NAME"] = "default";
+    variables["ROLE_RANK"] = rank;
+    variables["ROLE_WORLD_SIZE"] = ranks;
+    variables["TORCHELASTIC_RESTART_COUNT"] = "0";
+    variables["TORCHELASTIC_MAX_RESTARTS"] = "0";
+    variables["TORCHELASTIC_RUN_ID"] = "none";
     variables["MASTER_ADDR"] = "127.0.0.1";
     variables["MASTER_PORT"] = std::to_string(place.store_port);
     variables["DISTRUN_STORE"] = "127.0.0.1:" + std::to_string(place.store_port);

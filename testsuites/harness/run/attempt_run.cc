@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "common/os/process_stat.h"
 #include "distrun/store_server.h"
 #include "evidence/connections/rank_sockets.h"
 #include "store/network/client_processes.h"
@@ -175,17 +176,31 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   std::vector<RankStacks> stacks_of(const std::vector<int>& wanted) {
     std::vector<int> running;
     std::vector<pid_t> pids;
+    std::vector<std::size_t> counts;  // Of processes of a rank.
+    // A program may start others, as a shell does.
+    auto groups = options.is_program ? processes_by_group() : decltype(processes_by_group()){};
     for (const int rank : wanted) {
       if (!at(rank).pid()) continue;
       running.push_back(rank);
+      const std::size_t before = pids.size();
       pids.push_back(*at(rank).pid());
+      for (const pid_t pid : groups[pids.back()]) {
+        if (pid != pids[before]) pids.push_back(pid);
+      }
+      counts.push_back(pids.size() - before);
     }
     auto awaited =
         store ? waits_of(store->status()) : WaitsOfProcesses{};  // Before the stacks, as above.
     auto all = stacks.collect(pids, kStacksTimeout);
     std::vector<RankStacks> found;
+    std::size_t next = 0;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      found.push_back({running[i], {std::move(all[i])}, std::move(awaited[pids[i]])});
+      RankStacks& one = found.emplace_back();
+      one.rank = running[i];
+      for (const std::size_t end = next + counts[i]; next < end; ++next) {
+        one.processes.push_back(std::move(all[next]));
+        if (one.awaited.empty()) one.awaited = std::move(awaited[pids[next]]);
+      }
     }
     return found;
   }
@@ -209,7 +224,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     const auto connections = connections_of(asked);  // Before the stacks, which may take seconds.
     const auto found = stacks_of(asked);
     for (const RankStacks& one : found) {
-      at(one.rank).seen(place_of(one.rank, one.processes.front()) +
+      at(one.rank).seen(place_of(one.rank, one.processes) +
                         connections_text(connections, "", one.rank));
     }
     where = places_of(found).line;

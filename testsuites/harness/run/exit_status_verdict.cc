@@ -40,6 +40,7 @@ constexpr std::array kSkips = {
 RankFacts judged_by_exit_status(RankFacts facts) {
   const bool is_by_itself = facts.end && !facts.was_ended && !facts.was_late && !facts.host_lost;
   const auto* exit = is_by_itself ? std::get_if<ExitedWith>(&*facts.end) : nullptr;
+  if (facts.was_ended) facts.leaked.clear();  // It could not end what it had started.
   if (exit == nullptr) return facts;
   facts.is_done = true;
   if (exit->code == 0) {

@@ -56,10 +56,11 @@ std::string without_indent(std::string_view text) {
 
 }  // namespace
 
-std::string place_of(int rank, const ProcessStacks& stacks) {
-  if (stacks.threads.empty()) return "";
-  const auto where = where_ranks_are({{rank, {from_the_test_on(stacks)}}});
-  const std::string held = stacks.state == 'T' ? "it is stopped (SIGSTOP)\n" : "";
+std::string place_of(int rank, std::vector<ProcessStacks> processes) {
+  if (processes.front().threads.empty()) return "";
+  const std::string held = processes.front().state == 'T' ? "it is stopped (SIGSTOP)\n" : "";
+  for (ProcessStacks& process : processes) process = from_the_test_on(std::move(process));
+  const auto where = where_ranks_are({{rank, std::move(processes)}});
   return held + without_indent(where.stacks);
 }
 

@@ -1,6 +1,6 @@
 // Where the ranks of a test are, from stacks read from outside (stack_collector.h).
 //
-//     place_of(1, stacks)
+//     place_of(1, {stacks})
 //     // "it is stopped (SIGSTOP)\nGroupTest_hangs_Test::TestBody (group_test.cc:12)\n…"
 //     places_of({{0, stacks}, …}).line
 //     // "rank 1 in load (group_test.cc:5); ranks 0, 2 in all_reduce (…)"
@@ -19,9 +19,9 @@
 
 namespace distrun {
 
-// One call per line, outermost first, followed by other threads that are at work. Empty if nothing
-// is known.
-std::string place_of(int rank, const ProcessStacks& stacks);
+// One call per line, outermost first, followed by other threads that are at work, and by processes
+// that the rank has started. `processes` begins with the rank's. Empty if nothing is known.
+std::string place_of(int rank, std::vector<ProcessStacks> processes);
 
 // All ranks of a test: one line, and one tree.
 Whereabouts places_of(const std::vector<RankStacks>& ranks);

@@ -19,20 +19,20 @@ ProcessStacks rank(std::vector<Frame> frames, char state = 'S') {
 TEST(RankPlaceTest, StartsAtTheTest) {
   const auto stacks = rank(
       {call("main"), call("testing::Test::Run"), call("A_hangs_Test::TestBody"), call("load")});
-  EXPECT_EQ(place_of(1, stacks),
+  EXPECT_EQ(place_of(1, {stacks}),
             "A_hangs_Test::TestBody (a_test.cc:7)\n"
             "load (a_test.cc:7)\n");
   // The frame of the test itself may be missing.
   const Frame caller = call("testing::internal::HandleExceptionsInMethodIfSupported");
-  EXPECT_EQ(place_of(1, rank({call("main"), caller, call("load")})), "load (a_test.cc:7)\n");
-  EXPECT_EQ(place_of(1, rank({call("main"), call("load")})),
+  EXPECT_EQ(place_of(1, {rank({call("main"), caller, call("load")})}), "load (a_test.cc:7)\n");
+  EXPECT_EQ(place_of(1, {rank({call("main"), call("load")})}),
             "main (a_test.cc:7)\nload (a_test.cc:7)\n");
 }
 
 TEST(RankPlaceTest, ShowsThreadsThatAreAtWork) {
   ProcessStacks stacks = rank({call("A_hangs_Test::TestBody")});
   stacks.threads.push_back({.tid = 11, .name = "b", .frames = {call("work")}});
-  EXPECT_EQ(place_of(1, stacks),
+  EXPECT_EQ(place_of(1, {stacks}),
             "A_hangs_Test::TestBody (a_test.cc:7)\n"
             "other threads of rank 1\n"
             "  work (a_test.cc:7)\n");
@@ -49,19 +49,19 @@ TEST(RankPlaceTest, StartsAtATestOfPythonAndOmitsTheThreadsOfItsHarness) {
                                "MultiProcessTestCase._event_listener", "work"}) {
     stacks.threads.push_back({.tid = 11, .name = "b", .frames = {python(function)}});
   }
-  EXPECT_EQ(place_of(1, stacks),
+  EXPECT_EQ(place_of(1, {stacks}),
             "GroupTest.test_hangs (/src/a_test.py:7)\n"
             "other threads of rank 1\n"
             "  work (/src/a_test.py:7)\n");
 }
 
 TEST(RankPlaceTest, ReportsThatARankIsStopped) {
-  EXPECT_EQ(place_of(1, rank({call("load")}, 'T')),
+  EXPECT_EQ(place_of(1, {rank({call("load")}, 'T')}),
             "it is stopped (SIGSTOP)\nload (a_test.cc:7)\n");
 }
 
 TEST(RankPlaceTest, IsEmptyIfNothingIsKnown) {
-  EXPECT_EQ(place_of(1, {.pid = 10, .problem = "ptrace is not permitted here"}), "");
+  EXPECT_EQ(place_of(1, {{.pid = 10, .problem = "ptrace is not permitted here"}}), "");
 }
 
 TEST(RankPlaceTest, NamesTheFunctionsOfACrash) {

@@ -1,10 +1,12 @@
 #include "testsuites/harness/session/python_tests.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
 
+#include "common/text/shell_quote.h"
 #include "testsuites/harness/session/python_host_files.h"
 
 namespace distrun {
@@ -21,8 +23,11 @@ bool takes_value(const std::string& flag) {
 
 }  // namespace
 
+// "python3.11", but not "python_ring".
 bool is_python(const std::vector<std::string>& command) {
-  return command.front().ends_with(".py") || base_name(command.front()).starts_with("python");
+  const std::string name = base_name(command.front());
+  return name.ends_with(".py") ||
+         (name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == name.npos);
 }
 
 Result<PythonTests> python_tests(std::vector<std::string> command) {
@@ -37,6 +42,17 @@ Result<PythonTests> python_tests(std::vector<std::string> command) {
     if (takes_value(word)) ++i;
   }
   return refused(program + ": give a file, such as test_mine.py");
+}
+
+std::string why_no_python_tests(const std::vector<std::string>& command) {
+  const bool is_file = command.front().ends_with(".py");
+  std::string words;
+  for (const std::string& word : command) words += ' ' + shell_quoted(word);
+  const auto file = std::find_if(command.begin(), command.end(),
+                                 [](const std::string& word) { return word.ends_with(".py"); });
+  return fmt::format(
+      "{} contains no unittest classes; to run it as one test: distrun test -- env{}{}",
+      file == command.end() ? "the file" : *file, is_file ? " python3" : "", words);
 }
 
 Result<std::vector<std::string>> write_python_host(const PythonTests& tests,

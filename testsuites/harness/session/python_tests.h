@@ -25,6 +25,10 @@ struct PythonTests {
 bool is_python(const std::vector<std::string>& command);
 
 // `command` is Python with its flags, a file and the file's arguments, or begins with the file.
+// For a file without tests: "check.py contains no unittest classes; to run it as one test: …".
+// Pure.
+std::string why_no_python_tests(const std::vector<std::string>& command);
+
 // Fails with kInvalidArgument if it has no file. REQUIRES: is_python(command). Pure.
 Result<PythonTests> python_tests(std::vector<std::string> command);
 

@@ -30,6 +30,8 @@ TEST(PythonTestsTest, AFileAloneRunsWithPython3) {
 TEST(PythonTestsTest, OtherProgramsAreNotPython) {
   EXPECT_TRUE(is_python({"/usr/bin/python3.11", "a.py"}));
   EXPECT_TRUE(is_python({"./a.py"}));
+  EXPECT_TRUE(is_python({"python"}));
+  EXPECT_FALSE(is_python({"./python_ring", "a.py"}));
   EXPECT_FALSE(is_python({"./prog", "a.py"}));
   EXPECT_FALSE(is_python({"env", "python3", "a.py"}));
 }
@@ -54,6 +56,15 @@ TEST(PythonTestsTest, AFolderThatCannotBeMadeIsAnError) {
   ASSERT_FALSE(command);
   EXPECT_EQ(command.error().message,
             "make the folder /proc/none/python: no such file or directory");
+}
+
+TEST(PythonTestsTest, AFileWithoutTestsCanBeAProgram) {
+  EXPECT_EQ(why_no_python_tests({"python3", "-u", "check.py", "a b"}),
+            "check.py contains no unittest classes; to run it as one test: distrun test -- env "
+            "python3 -u check.py 'a b'");
+  EXPECT_EQ(why_no_python_tests({"./check.py"}),
+            "./check.py contains no unittest classes; to run it as one test: distrun test -- env "
+            "python3 ./check.py");
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "testsuites/harness/report/result_json.h"
 #include "testsuites/harness/report/test_trace.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
+#include "testsuites/harness/session/python_tests.h"
 
 namespace distrun {
 
@@ -190,6 +191,9 @@ class Session {
     if (options_.only_failed) selection.ids = history_.failed();
     auto selected = select_tests(std::move(all), selection);
     if (!selected) return selected.error();
+    if (loaded.empty() && !options_.plan.command.empty()) {
+      selected->why_none = why_no_python_tests(options_.plan.command);
+    }
     tell_why_none(*selected, selection);
     std::vector<LoadedTest> chosen;
     for (const TestInfo& test : selected->tests) chosen.push_back(*by_id.at(test.id));
