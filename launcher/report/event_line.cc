@@ -91,7 +91,7 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   }
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
     const auto& [line, tree] = stacks->where;
-    const std::string collectives =
+    std::string collectives =
         stacks->collectives.empty()
             ? ""
             : fmt::format("distrun: collectives: {}\n", stacks->collectives);

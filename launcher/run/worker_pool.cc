@@ -176,6 +176,7 @@ std::vector<WorkerLoad> WorkerPool::loads() const {
 
 std::vector<Rank> ranks_of(const std::vector<WorkerPool::Processes>& workers) {
   std::vector<Rank> ranks;
+  ranks.reserve(workers.size());
   for (const auto& worker : workers) ranks.push_back(worker.rank);
   return ranks;
 }
