@@ -116,7 +116,7 @@ def imports(distrun, python):
                 "testing_main" not in output, f"exit status {status}", output)
         file.write_text("import sys\nsys.exit(0)\n")
         status, _, output = run(distrun, python, file=file)
-        require(status == 4 and "there are no tests" in output, f"exit status {status}", output)
+        require(status == 4 and "contains no unittest classes; to run it as one test: " in output, f"exit status {status}", output)
         file.write_text("import threading, time, unittest\n"
                         "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
                         "class OneTest(unittest.TestCase):\n    def test_it(self):\n        pass\n")
