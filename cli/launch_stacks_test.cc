@@ -288,7 +288,7 @@ TEST_F(FakeRecorderTest, AWorkerThatDoesNotAnswerHasItsTimeToEnd) {
   EXPECT_THAT(result.err, AllOf(Not(HasSubstr("collectives:")), Not(HasSubstr("SIGKILL"))));
 }
 
-TEST_F(FakeRecorderTest, AnAnswerThatIsNoDumpDoesNotDelayTheEnd) {
+TEST_F(FakeRecorderTest, AnAnswerThatIsNotADumpIsLeftOut) {
   const auto result = run("garbage", {"--timeout", "1"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
   EXPECT_THAT(result.err, Not(HasSubstr("collectives:")));

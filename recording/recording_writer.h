@@ -51,7 +51,7 @@ class RecordingWriter {
   Result<std::string> path_of(const std::string& name);
 
   // The files of `folder` and of the folders in it become members "NAME/…", as they are at the
-  // time of finish(). Leaves out what is no regular file, and links.
+  // time of finish(). Leaves out links, and files that are not regular.
   void add_folder(const std::string& name, const std::string& folder);
 
   // Sets facts.began and facts.ended. Takes about a second for 300 MB of output. Call it once.

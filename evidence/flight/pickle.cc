@@ -209,7 +209,7 @@ class Unpickler {
     if (values.size() % 2 != 0) throw BadPickle("a key has no value");
     Item& dict = container(json::value_t::object);
     for (std::size_t i = 0; i < values.size(); i += 2) {
-      if (!values[i].is_string()) throw BadPickle("a key is no string");
+      if (!values[i].is_string()) throw BadPickle("a key is not a string");
       dict.value[values[i].get<std::string>()] = std::move(values[i + 1]);
     }
     grow(dict, depth, bytes);

@@ -106,7 +106,7 @@ TEST(PickleTest, RefusesWhatPlainValuesDoNotNeed) {
   EXPECT_EQ(read("cos\nsystem\n(X\x01\x00\x00\x00xtR."sv),
             "error: not a pickle of plain values: opcode 0x63");
   EXPECT_EQ(read("\x80\x02}(K\x01K\x02u."sv),
-            "error: not a pickle of plain values: a key is no string");
+            "error: not a pickle of plain values: a key is not a string");
   EXPECT_EQ(read("\x80\x02}(X\x01\x00\x00\x00xu."sv),
             "error: not a pickle of plain values: a key has no value");
   EXPECT_EQ(read("\x80\x02u."sv), "error: not a pickle of plain values: a mark is missing");

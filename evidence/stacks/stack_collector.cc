@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -146,6 +149,21 @@ std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pid
     names_ = std::make_shared<SymbolNames>();  // A reader still uses the other one.
   }
   return all;
+}
+
+std::vector<std::vector<ProcessStacks>> StackCollector::collect_groups(
+    const std::vector<std::vector<pid_t>>& groups, std::chrono::milliseconds time_limit) {
+  std::vector<pid_t> pids;
+  for (const auto& group : groups) pids.insert(pids.end(), group.begin(), group.end());
+  auto all = collect(pids, time_limit);
+  std::vector<std::vector<ProcessStacks>> found;
+  auto next = std::make_move_iterator(all.begin());
+  for (const auto& group : groups) {
+    const auto end = next + static_cast<std::ptrdiff_t>(group.size());
+    found.emplace_back(next, end);
+    next = end;
+  }
+  return found;
 }
 
 }  // namespace distrun

@@ -33,6 +33,10 @@ class StackCollector {
   std::vector<ProcessStacks> collect(const std::vector<pid_t>& pids,
                                      std::chrono::milliseconds time_limit);
 
+  // The same for groups of processes, such as those of a rank. The results have the same groups.
+  std::vector<std::vector<ProcessStacks>> collect_groups(
+      const std::vector<std::vector<pid_t>>& groups, std::chrono::milliseconds time_limit);
+
   // For looking up other addresses, between calls of collect().
   SymbolNames& names() { return *names_; }
 

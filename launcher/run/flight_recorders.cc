@@ -18,12 +18,12 @@ namespace distrun {
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{10};
-// A rank that has begun a collective more recently may not be waiting.
+// A rank that started a collective more recently may not be waiting.
 constexpr std::chrono::seconds kWaitMin{2};
 // With PyTorch's 2000 entries, a dump has about 2 MiB.
 constexpr std::size_t kDumpBytesMax = std::size_t{32} << 20;
 
-// False if nobody reads the pipe.
+// False if no process reads the pipe.
 bool write_into(const std::string& pipe) {
   const UniqueFd fd(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -25,24 +24,21 @@ std::string current_folder() {
 
 Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers,
                                const std::unordered_map<pid_t, std::string>& waits) {
-  std::vector<pid_t> pids;
+  std::vector<std::vector<pid_t>> pids;
   std::vector<std::pair<int, pid_t>> of_ranks;
   for (const auto& worker : workers) {
-    pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+    pids.push_back(worker.pids);
     for (const pid_t pid : worker.pids) of_ranks.emplace_back(worker.rank.value(), pid);
   }
   // Before the stacks, which may take seconds.
   const auto sockets = read_rank_sockets(of_ranks);
-  auto stacks = collector_.collect(pids, kStacksTimeout);
+  auto stacks = collector_.collect_groups(pids, kStacksTimeout);
   std::vector<RankStacks> ranks;
-  auto next = stacks.begin();
-  for (const auto& worker : workers) {
-    const auto end = next + static_cast<std::ptrdiff_t>(worker.pids.size());
+  for (std::size_t i = 0; i < workers.size(); ++i) {
     RankStacks& rank = ranks.emplace_back();
-    rank.rank = worker.rank.value();
-    rank.processes.assign(std::make_move_iterator(next), std::make_move_iterator(end));
-    next = end;
-    for (const pid_t pid : worker.pids) {
+    rank.rank = workers[i].rank.value();
+    rank.processes = std::move(stacks[i]);
+    for (const pid_t pid : workers[i].pids) {
       const auto wait = waits.find(pid);
       if (wait != waits.end() && rank.awaited.empty()) rank.awaited = wait->second;
     }

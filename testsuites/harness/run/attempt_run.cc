@@ -175,31 +175,28 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   // For those of `wanted` that run.
   std::vector<RankStacks> stacks_of(const std::vector<int>& wanted) {
     std::vector<int> running;
-    std::vector<pid_t> pids;
-    std::vector<std::size_t> counts;  // Of processes of a rank.
+    std::vector<std::vector<pid_t>> pids;
     // A program may start others, as a shell does.
     auto groups = options.is_program ? processes_by_group() : decltype(processes_by_group()){};
     for (const int rank : wanted) {
-      if (!at(rank).pid()) continue;
+      const auto leader = at(rank).pid();
+      if (!leader) continue;
       running.push_back(rank);
-      const std::size_t before = pids.size();
-      pids.push_back(*at(rank).pid());
-      for (const pid_t pid : groups[pids.back()]) {
-        if (pid != pids[before]) pids.push_back(pid);
+      pids.push_back({*leader});
+      for (const pid_t pid : groups[*leader]) {
+        if (pid != *leader) pids.back().push_back(pid);
       }
-      counts.push_back(pids.size() - before);
     }
-    auto awaited =
-        store ? waits_of(store->status()) : WaitsOfProcesses{};  // Before the stacks, as above.
-    auto all = stacks.collect(pids, kStacksTimeout);
+    // Before the stacks, as above.
+    auto awaited = store ? waits_of(store->status()) : WaitsOfProcesses{};
+    auto all = stacks.collect_groups(pids, kStacksTimeout);
     std::vector<RankStacks> found;
-    std::size_t next = 0;
     for (std::size_t i = 0; i < running.size(); ++i) {
       RankStacks& one = found.emplace_back();
       one.rank = running[i];
-      for (const std::size_t end = next + counts[i]; next < end; ++next) {
-        one.processes.push_back(std::move(all[next]));
-        if (one.awaited.empty()) one.awaited = std::move(awaited[pids[next]]);
+      one.processes = std::move(all[i]);
+      for (const pid_t pid : pids[i]) {
+        if (one.awaited.empty()) one.awaited = std::move(awaited[pid]);
       }
     }
     return found;

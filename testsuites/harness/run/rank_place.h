@@ -20,7 +20,7 @@
 namespace distrun {
 
 // One call per line, outermost first, followed by other threads that are at work, and by processes
-// that the rank has started. `processes` begins with the rank's. Empty if nothing is known.
+// that the rank has started. `processes` starts with the rank's. Empty if nothing is known.
 std::string place_of(int rank, std::vector<ProcessStacks> processes);
 
 // All ranks of a test: one line, and one tree.
