@@ -10,8 +10,14 @@
 
 namespace distrun {
 
-// By the clock of the machine, so that the times of its ranks compare.
+// By the clock of a machine, so that the times of its ranks compare.
 using OperationTime = std::chrono::sys_time<std::chrono::nanoseconds>;
+
+// Times outside of 0 to this, and larger groups, come from a broken writer. Readers cut them off,
+// so that differences and sums of two do not overflow.
+inline constexpr OperationTime kOperationTimeMax{
+    std::chrono::nanoseconds((std::int64_t{1} << 62) - 1)};
+inline constexpr int kGroupSizeMax = 1 << 24;
 
 inline constexpr std::size_t kDigestBlocks = 16;
 // A checksum of each sixteenth of a tensor's bytes (digest.h).
@@ -32,11 +38,15 @@ struct Operation {
   OperationTime began;
   std::optional<OperationTime> ended;  // nullopt: it is in progress, or its end is unknown.
   bool tells_end = true;               // Whether `ended` is set when it ends.
+  int node = 0;                        // Where its rank runs. Node 0 converts the times of other
+                                       // nodes to its own clock; they may be wrong by clock_error.
+  std::chrono::nanoseconds clock_error{0};
   std::optional<std::uint64_t> input_digest;
   std::optional<BlockDigests> output_digests;  // Set together with `ended`.
 
   bool is_collective() const { return sequence != 0; }
   bool is_in_progress() const { return tells_end && !ended; }
+  friend bool operator==(const Operation&, const Operation&) = default;
 };
 
 }  // namespace distrun

@@ -24,7 +24,8 @@ std::string text_of(const std::array<char, kSize>& text) {
 }
 
 OperationTime time_of(std::int64_t nanoseconds) {
-  return OperationTime(std::chrono::nanoseconds(nanoseconds));
+  return std::clamp(OperationTime(std::chrono::nanoseconds(nanoseconds)), OperationTime(),
+                    kOperationTimeMax);
 }
 
 Operation operation_in(const OperationSlot& slot) {
@@ -35,10 +36,10 @@ Operation operation_in(const OperationSlot& slot) {
                   .elements = slot.elements,
                   .element_bytes = slot.element_bytes,
                   .group = text_of(slot.group),
-                  .group_rank = slot.group_rank,
-                  .group_size = slot.group_size,
+                  .group_rank = std::clamp(slot.group_rank, 0, kGroupSizeMax),
+                  .group_size = std::clamp(slot.group_size, 0, kGroupSizeMax),
                   .sequence = slot.sequence,
-                  .peer = slot.peer,
+                  .peer = std::clamp(slot.peer, -1, kGroupSizeMax),
                   .began = time_of(slot.began),
                   .tells_end = (slot.flags & OperationSlot::kTellsEnd) != 0};
   if (slot.ended != 0) found.ended = time_of(slot.ended);

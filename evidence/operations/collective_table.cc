@@ -32,9 +32,11 @@ std::string joined(const Callers& callers, const char* verb_of_one, const char* 
   return text;
 }
 
-auto any_in_progress(const CollectiveOfRanks& ranks) {
-  return std::find_if(ranks.by_rank.begin(), ranks.by_rank.end(),
-                      [](const auto& each) { return each.second.is_in_progress(); });
+// In progress since a time before `since`.
+auto any_in_progress(const CollectiveOfRanks& ranks, OperationTime since) {
+  return std::find_if(ranks.by_rank.begin(), ranks.by_rank.end(), [since](const auto& each) {
+    return each.second.is_in_progress() && each.second.began <= since;
+  });
 }
 
 }  // namespace
@@ -64,8 +66,6 @@ void CollectiveTable::know_members(const std::string& group, std::set<int> ranks
 
 void CollectiveTable::add(int rank, const Operation& operation) {
   known_.insert(rank);
-  auto& last = last_[rank];
-  if (operation.number >= last.number) last = operation;
   if (!operation.is_collective()) return;
   members_[operation.group].insert(rank);
   auto& last_here = last_in_group_[operation.group][rank];
@@ -87,16 +87,12 @@ void CollectiveTable::add(int rank, const Operation& operation) {
   if (pending_.size() > kPendingMax) pending_.erase(pending_.begin());
 }
 
-const Operation* CollectiveTable::last(int rank) const {
-  const auto found = last_.find(rank);
-  return found == last_.end() ? nullptr : &found->second;
-}
-
-const CollectiveOfRanks* CollectiveTable::first_in_progress(const std::string& group) const {
+const CollectiveOfRanks* CollectiveTable::first_in_progress(const std::string& group,
+                                                            OperationTime since) const {
   for (auto place = pending_.lower_bound({group, 0});
        place != pending_.end() && place->first.first == group; ++place) {
     const CollectiveOfRanks& ranks = place->second.ranks;
-    if (any_in_progress(ranks) != ranks.by_rank.end()) return &ranks;
+    if (any_in_progress(ranks, since) != ranks.by_rank.end()) return &ranks;
   }
   return nullptr;
 }
@@ -114,12 +110,12 @@ std::vector<int> CollectiveTable::absent_from(const std::string& group, int grou
   return absent;
 }
 
-std::string CollectiveTable::line() const {
+std::string CollectiveTable::line(const Unknown& unknown) const {
   std::string text;
   for (const auto& [group, ranks] : last_in_group_) {
-    const CollectiveOfRanks* const all = first_in_progress(group);
+    const CollectiveOfRanks* const all = first_in_progress(group, unknown.since);
     if (all == nullptr) continue;
-    const Operation* const first = &any_in_progress(*all)->second;
+    const Operation* const first = &any_in_progress(*all, unknown.since)->second;
     Callers behind, waiting, ahead;
     for (const auto& [rank, last] : ranks) {
       const auto here = all->by_rank.find(rank);
@@ -134,6 +130,9 @@ std::string CollectiveTable::line() const {
     for (const int rank : absent_from(group, first->group_size)) {
       behind[text_of(*first)].push_back(rank);
     }
+    auto& without = behind[text_of(*first)];
+    std::erase_if(without, [&](int rank) { return unknown.ranks.contains(rank); });
+    if (without.empty()) behind.clear();
     for (auto& [call, missing] : behind) {
       std::sort(missing.begin(), missing.end());
       text += fmt::format("{}{} {} not entered {}", text.empty() ? "" : "; ",

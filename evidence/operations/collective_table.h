@@ -33,8 +33,8 @@ struct CollectiveOfRanks {
 
 class CollectiveTable {
  public:
-  // With several nodes, the ranks of other nodes are not seen: a collective then counts as entered
-  // when the ranks of this node have entered it that have used its group before.
+  // On other nodes than node 0, only the ranks of this node are seen: a collective then counts as
+  // entered when those of them have entered it that have used its group before.
   explicit CollectiveTable(bool sees_all_ranks) : sees_all_ranks_(sees_all_ranks) {}
 
   void add(int rank, const Operation& operation);
@@ -48,11 +48,16 @@ class CollectiveTable {
   std::vector<CollectiveOfRanks> take_entered() { return std::exchange(entered_, {}); }
   std::vector<CollectiveOfRanks> take_ended() { return std::exchange(ended_, {}); }
 
-  // The last operation that the rank has started; null if there is none.
-  const Operation* last(int rank) const;
+  // What the table may not know yet.
+  struct Unknown {
+    // What ranks have done since then: collectives that began later do not count as waits.
+    OperationTime since = OperationTime::max();
+    std::set<int> ranks = {};  // These cannot be called missing.
+  };
 
   // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
-  std::string line() const;
+  std::string line(const Unknown& unknown) const;
+  std::string line() const { return line(Unknown()); }
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;  // Group and sequence.
@@ -65,16 +70,15 @@ class CollectiveTable {
   std::size_t ranks_expected(const Operation& operation) const;
   // The first of the group in which a rank waits: the others wait for what it waits for. A rank can
   // be in several, such as those that wait for a GPU. Null if no rank is in one.
-  const CollectiveOfRanks* first_in_progress(const std::string& group) const;
+  const CollectiveOfRanks* first_in_progress(const std::string& group, OperationTime since) const;
   // Ranks that have not used the group at all.
   std::vector<int> absent_from(const std::string& group, int group_size) const;
 
   bool sees_all_ranks_;
   std::map<Key, Pending> pending_;
   std::set<int> known_;
-  std::map<std::string, std::set<int>> given_members_;  // By know_members().
-  std::map<std::string, std::set<int>> members_;        // Ranks seen in each group.
-  std::map<int, Operation> last_;
+  std::map<std::string, std::set<int>> given_members_;             // By know_members().
+  std::map<std::string, std::set<int>> members_;                   // Ranks seen in each group.
   std::map<std::string, std::map<int, Operation>> last_in_group_;  // Collectives.
   std::vector<CollectiveOfRanks> entered_, ended_;
 };

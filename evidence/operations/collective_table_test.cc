@@ -120,16 +120,38 @@ TEST(CollectiveTableTest, SeveralNodesExpectTheRanksSeenInTheGroup) {
   EXPECT_EQ(table.take_entered().size(), 1U);
 }
 
-TEST(CollectiveTableTest, KnowsTheLastOperationAlsoPointToPoint) {
+TEST(CollectiveTableTest, ARankThatHasJustEnteredDoesNotWait) {
   CollectiveTable table(true);
-  EXPECT_EQ(table.last(0), nullptr);
-  table.add(0, collective(1, true));
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
+  table.add(0, collective(2));
+  const OperationTime began = collective(2).began;
+  EXPECT_EQ(table.line({.since = began - milliseconds(1)}), "");
+  EXPECT_EQ(table.line({.since = began}),
+            "ranks 1, 2 have not entered all_reduce, number 2 of group 0 (Float [8]); rank 0 waits "
+            "in it");
+}
+
+TEST(CollectiveTableTest, RanksThatMayHaveEnteredAreNotMissing) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
+  table.add(0, collective(2));
+  EXPECT_EQ(
+      table.line({.ranks = {2}}),
+      "rank 1 has not entered all_reduce, number 2 of group 0 (Float [8]); rank 0 waits in it");
+  EXPECT_EQ(table.line({.ranks = {1, 2}}),
+            "rank 0 waits in all_reduce, number 2 of group 0 (Float [8])");
+}
+
+TEST(CollectiveTableTest, LeavesOutSendsAndReceives) {
+  CollectiveTable table(true);
+  table.add(0, collective(0, false, 3, "send"));
+  EXPECT_EQ(table.line(), "");
+}
+
+TEST(CollectiveTableTest, TextNamesThePeerOfASend) {
   Operation send = collective(0, false, 3, "send");
-  send.number = 2;
   send.peer = 1;
-  table.add(0, send);
-  ASSERT_NE(table.last(0), nullptr);
-  EXPECT_EQ(text_of(*table.last(0)), "send to rank 1 of group 0 (Float [8])");
+  EXPECT_EQ(text_of(send), "send to rank 1 of group 0 (Float [8])");
 }
 
 TEST(CollectiveTableTest, ForgetsCollectivesThatARankNeverEnters) {

@@ -36,6 +36,13 @@ Number median(std::vector<Number> numbers) {
   return *middle;
 }
 
+// How much later `one` began than `other`, at least.
+nanoseconds certain_lateness(const Operation& one, const Operation& other) {
+  const nanoseconds difference = one.began - other.began;
+  if (one.node == other.node) return difference;
+  return std::max(difference - one.clock_error - other.clock_error, nanoseconds(0));
+}
+
 }  // namespace
 
 std::string text_of(const Straggler& straggler) {
@@ -50,24 +57,24 @@ std::string text_of(const Straggler& straggler) {
 std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
   if (all.by_rank.size() < 2) return std::nullopt;
   Group& group = groups_[all.any().group];
-  int rank = all.by_rank.begin()->first;  // The last to enter.
-  OperationTime last = all.any().began;
-  OperationTime last_but_one = OperationTime::min();
+  int rank = all.by_rank.begin()->first;
+  const Operation* last = &all.any();
+  const Operation* last_but_one = nullptr;
   OperationTime end = OperationTime::min();
   for (const auto& [each, operation] : all.by_rank) {
     end = std::max(end, operation.ended.value_or(operation.began));
     if (each == all.by_rank.begin()->first) continue;
-    if (operation.began > last) {
-      last_but_one = std::exchange(last, operation.began);
+    if (operation.began > last->began) {
+      last_but_one = std::exchange(last, &operation);
       rank = each;
-    } else {
-      last_but_one = std::max(last_but_one, operation.began);
+    } else if (last_but_one == nullptr || operation.began > last_but_one->began) {
+      last_but_one = &operation;
     }
   }
   const OperationTime previous_end = std::exchange(group.previous_end, end);
   if (!std::exchange(group.has_previous, true)) return std::nullopt;
 
-  const nanoseconds work = last - previous_end;
+  const nanoseconds work = last->began - previous_end;
   group.works.push_back(std::max(work, nanoseconds(0)));
   if (group.works.size() > kWorks) group.works.pop_front();
   const nanoseconds usual = ninth_tenth(group.works);
@@ -76,7 +83,7 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
     return std::nullopt;
   }
   // A rank may have entered before the previous collective ended elsewhere.
-  group.steps.push_back({rank, std::min(last - last_but_one, work), work});
+  group.steps.push_back({rank, std::min(certain_lateness(*last, *last_but_one), work), work});
   if (group.steps.size() > kSteps) group.steps.pop_front();
 
   const auto times_last = [&](int which) {

@@ -10,7 +10,8 @@
 // one it comes: that time would be saved if it were as fast.  Collectives that follow another one
 // at once say nothing about the work of ranks and are left out.  A rank is a straggler if it is the
 // last in 18 of 20 collectives, and in the median later by at least 4 % of the time between them
-// and by half a millisecond.
+// and by half a millisecond.  Between ranks of different nodes, lateness that the error of their
+// clocks may explain does not count.
 //
 // Pure.
 #pragma once

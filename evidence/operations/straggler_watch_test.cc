@@ -24,11 +24,18 @@ class Ranks {
       const OperationTime began = now_ + work(rank);
       last = std::max(last, began);
       all.by_rank[rank] = {.op = "all_reduce", .group = "0", .sequence = 1, .began = began};
+      if (rank >= first_of_node_1) {
+        all.by_rank[rank].node = 1;
+        all.by_rank[rank].clock_error = clock_error;
+      }
     }
     now_ = last + microseconds(100);
     for (auto& [rank, operation] : all.by_rank) operation.ended = now_;
     return watch_.add(all);
   }
+
+  int first_of_node_1 = 1000;
+  nanoseconds clock_error{0};
 
  private:
   const int size_;
@@ -57,6 +64,35 @@ TEST(StragglerWatchTest, FindsARankThatIsTenPercentSlower) {
   });
   ASSERT_TRUE(found);
   EXPECT_LE(*found, 20);
+}
+
+// Ranks 2 and 3 are on another node.
+std::optional<Straggler> straggler_of_two_nodes(int slow_rank, microseconds clock_error) {
+  Ranks ranks(4);
+  ranks.first_of_node_1 = 2;
+  ranks.clock_error = clock_error;
+  for (int i = 0; i < 20; ++i) {
+    const auto found = ranks.step([&](int rank) {
+      return microseconds(rank == slow_rank ? 12'000 : rank == 3 ? 10'500 : 10'000);
+    });
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+TEST(StragglerWatchTest, TheErrorOfAClockReducesTheLatenessBetweenNodes) {
+  const auto found = straggler_of_two_nodes(1, microseconds(700));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 1);
+  EXPECT_EQ(found->lateness, microseconds(800));
+  EXPECT_FALSE(straggler_of_two_nodes(1, microseconds(1500)));
+}
+
+TEST(StragglerWatchTest, TheErrorOfAClockDoesNotMatterWithinANode) {
+  const auto found = straggler_of_two_nodes(2, microseconds(1500));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 2);
+  EXPECT_EQ(found->lateness, microseconds(1500));
 }
 
 TEST(StragglerWatchTest, SaysByHowMuch) {

@@ -23,6 +23,13 @@ int hang_after_ms(const LaunchOptions& options) {
       std::min(options.hang_after.value_or(std::chrono::milliseconds(0)), kMax).count());
 }
 
+// Node 0 can compare only what all nodes record.
+std::string records(const LaunchOptions& options) {
+  if (options.digest_inputs) return "--save-digests or --compare-digests";
+  if (options.digest) return "--digest";
+  return options.collectives ? "--collectives" : "";
+}
+
 }  // namespace
 
 MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
@@ -34,6 +41,7 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
                             .workers = static_cast<int>(plan.workers.size()),
                             .max_restarts = options.max_restarts,
                             .hang_after_ms = hang_after_ms(options),
+                            .records = records(options),
                             .role = options.role,
                             .host = host};
   if (options.node_rank > 0) {

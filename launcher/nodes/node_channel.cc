@@ -140,11 +140,15 @@ void NodeChannel::close() {
 }
 
 // Unread data at close() would make the kernel discard what was sent last.
-void NodeChannel::close_with(const NodeMessage& message) {
-  send(message);
+void NodeChannel::close_last() {
   lingers_ = true;
   unread_.clear();
   close();
+}
+
+void NodeChannel::close_with(const NodeMessage& message) {
+  send(message);
+  close_last();
 }
 
 void NodeChannel::close_now() {

@@ -43,8 +43,15 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
 
   void send(const NodeMessage& message);
 
+  // Bytes that wait to be sent.
+  std::size_t unsent() const { return sending_.size() + to_send_.size(); }
+
   // Closes after everything is sent.
   void close();
+
+  // Closes after everything is sent and the other side has closed, or after a short timeout. So
+  // what was sent last arrives, even if the other side is sending too.
+  void close_last();
 
   // Sends `message`, and closes when the other side has received it or after a short timeout.
   void close_with(const NodeMessage& message);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text/json_number.h"
 #include "launcher/plan/several_nodes.h"
 
 namespace distrun {
@@ -45,6 +46,7 @@ struct ToJson {
             {"workers", m.workers},
             {"max_restarts", m.max_restarts},
             {"hang_after_ms", m.hang_after_ms},
+            {"records", m.records},
             {"role", cut(m.role, kNodeNameBytesMax)},
             {"host", cut(m.host, kNodeNameBytesMax)}};
   }
@@ -85,6 +87,14 @@ struct ToJson {
   }
   MessageJson operator()(const FinishNode& m) const {
     return {{"type", "finish"}, {"verdict", json_of(m.verdict)}};
+  }
+  MessageJson operator()(const NodeOperations& m) const { return distrun::json_of(m); }
+  MessageJson operator()(const AskTime& m) const {
+    return {{"type", "ask_time"}, {"question", m.question}};
+  }
+  MessageJson operator()(const TellTime& m) const {
+    return {
+        {"type", "time"}, {"question", m.question}, {"time", m.time.time_since_epoch().count()}};
   }
 };
 
@@ -133,9 +143,19 @@ JoinRequest join_from(const MessageJson& object) {
   join.workers = number(object, "workers", 1, 1 << 16);
   join.max_restarts = number(object, "max_restarts", 0);
   join.hang_after_ms = number(object, "hang_after_ms", 0, std::numeric_limits<int>::max());
+  join.records = text(object, "records");
   join.role = text(object, "role");
   join.host = text(object, "host");
   return join;
+}
+
+TellTime time_from(const MessageJson& object) {
+  const OperationTime time{
+      std::chrono::nanoseconds(required_number<std::int64_t>(object.at("time")))};
+  if (time < OperationTime() || time > kOperationTimeMax) {
+    throw std::out_of_range("time is not from 1970 to 2116");
+  }
+  return {required_number<std::int64_t>(object.at("question")), time};
 }
 
 NodeMessage message_from(const MessageJson& object) {
@@ -155,6 +175,9 @@ NodeMessage message_from(const MessageJson& object) {
     return StopNode{attempt(), object.at("is_last").get<bool>(), verdict_from(object)};
   }
   if (type == "finish") return FinishNode{verdict_from(object)};
+  if (type == "operations") return node_operations_from(object);
+  if (type == "ask_time") return AskTime{required_number<std::int64_t>(object.at("question"))};
+  if (type == "time") return time_from(object);
   throw std::out_of_range("unknown message type '" + type + "'");
 }
 

@@ -6,11 +6,14 @@
 //       ◀──────────────── JoinAccepted, or JoinRefused and the end
 //                … until all nodes have joined …
 //       ◀──────────────────────────── StartNode      attempt 0, its ranks
+//       NodeOperations ──────────────────────▶       what its workers have recorded
 //       NodeQuiet ───────────────────────────▶       with --hang-after: it makes no progress
 //       NodeFailed | NodeSucceeded ──────────▶
 //       ◀───────────────────────────── StopNode      with the verdict: a node has failed
 //       NodeStopped ─────────────────────────▶       all its workers have ended
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
+//
+// Meanwhile, node 0 asks for the time of the other nodes: AskTime, TellTime.
 //
 // A message is one line of JSON. A connection starts with the byte kNodeGreeting
 // (store/protocol/request.h), because nodes share the port with the workers' store.
@@ -21,18 +24,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "common/units.h"
 #include "distrun/result.h"
+#include "launcher/nodes/node_operations.h"
 #include "launcher/outcome/nodes_verdict.h"
 
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 2;
+inline constexpr int kNodeProtocol = 3;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
@@ -45,6 +50,7 @@ struct JoinRequest {
   int workers = 1;  // On this node.
   int max_restarts = 0;
   int hang_after_ms = 0;  // --hang-after; 0: none.
+  std::string records;    // The flag that makes its workers record collectives; may be empty.
   std::string role;
   std::string host;  // Its name in messages to users.
   friend bool operator==(const JoinRequest&, const JoinRequest&) = default;
@@ -97,10 +103,21 @@ struct FinishNode {  // All nodes have ended.
   friend bool operator==(const FinishNode&, const FinishNode&) = default;
 };
 
+struct AskTime {
+  std::int64_t question = 0;  // TellTime repeats it.
+  friend bool operator==(const AskTime&, const AskTime&) = default;
+};
+struct TellTime {
+  std::int64_t question = 0;
+  OperationTime time;
+  friend bool operator==(const TellTime&, const TellTime&) = default;
+};
+
 using NodeReport = std::variant<NodeFailed, NodeQuiet, NodeSucceeded, NodeStopped>;
 using NodeOrder = std::variant<StartNode, StopNode, FinishNode>;
-using NodeMessage = std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet,
-                                 NodeSucceeded, NodeStopped, StartNode, StopNode, FinishNode>;
+using NodeMessage =
+    std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet, NodeSucceeded,
+                 NodeStopped, StartNode, StopNode, FinishNode, NodeOperations, AskTime, TellTime>;
 
 NodeMessage message_of(const NodeReport& report);
 NodeMessage message_of(const NodeOrder& order);

@@ -15,6 +15,28 @@ const NodesVerdict kVerdict{.status = 7,
                             .details = "  pid 4711\n",
                             .notes = "  node 2 is lost too\n"};
 
+// Of two ranks: one has ended, with digests, and one has not.
+std::vector<RankOperation> operations() {
+  Operation operation{.number = 57,
+                      .op = "all_reduce",
+                      .dtype = "Float",
+                      .sizes = "[1000]",
+                      .elements = 1000,
+                      .element_bytes = 4,
+                      .group = "0",
+                      .group_rank = 4,
+                      .group_size = 8,
+                      .sequence = 31,
+                      .began = OperationTime(std::chrono::nanoseconds(1790000000123456789))};
+  std::vector<RankOperation> all{{Rank(4), operation}};
+  operation.began -= std::chrono::seconds(1);
+  operation.ended = operation.began + std::chrono::seconds(2);
+  operation.input_digest = ~std::uint64_t{0};
+  operation.output_digests = BlockDigests{1, 2, 0xFFFFFFFF};
+  all.push_back({Rank(5), operation});
+  return all;
+}
+
 NodeMessage sent(const NodeMessage& message) {
   std::string line = to_line(message);
   EXPECT_EQ(line.find('\n'), line.size() - 1) << "a message is one line";
@@ -30,6 +52,7 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                   .workers = 4,
                   .max_restarts = 2,
                   .hang_after_ms = 1500,
+                  .records = "--digest",
                   .role = "trainer",
                   .host = "gpu-7"},
       JoinAccepted{"gpu-6"},
@@ -41,7 +64,10 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
       StartNode{
           .attempt = 1, .rank_base = 4, .world_size = 8, .role_rank_base = 1, .role_world_size = 5},
       StopNode{.attempt = 5, .is_last = false, .verdict = kVerdict},
-      FinishNode{kVerdict}};
+      FinishNode{kVerdict},
+      AskTime{17},
+      TellTime{17, OperationTime(std::chrono::nanoseconds(1790000000123456789))},
+      NodeOperations{.attempt = 2, .operations = operations(), .missed = 3}};
   for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
 }
 
@@ -78,15 +104,35 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 2, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "role": "", "host": "")";
+      R"("protocol": 3, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
-           "", "hello", "[]", "7", "{}", R"({"type": 7})", R"({"type": "start"})",
-           R"({"type": "stopped", "attempt": -1})", R"({"type": "stopped", "attempt": "0"})",
-           R"({"type": "stopped", "attempt": 1e99})", R"({"type": "nothing"})",
+           "",
+           "hello",
+           "[]",
+           "7",
+           "{}",
+           R"({"type": 7})",
+           R"({"type": "start"})",
+           R"({"type": "stopped", "attempt": -1})",
+           R"({"type": "stopped", "attempt": "0"})",
+           R"({"type": "stopped", "attempt": 1e99})",
+           R"({"type": "nothing"})",
            R"({"type": "join", "node": -1, "workers": 1, )" + join + "}",
            R"({"type": "join", "node": 1, "workers": 0, )" + join + "}",
            R"({"type": "start", "attempt": 0, "rank_base": 2, "world_size": 2,
                "role_rank_base": 0, "role_world_size": 2})",
+           R"({"type": "time", "question": 1, "time": -1})",
+           R"({"type": "ask_time"})",
+           R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0, "calls": [],
+               "ranks": [[0, 0, 0, 1, 0, null, true, null, null]]})",
+           R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,
+               "calls": [["0", 2, 0, "all_reduce", "", "", 0, 0, -1]], "ranks": []})",
+           R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,
+               "calls": [["0", 2, 1, "all_reduce", "", "", 0, 0, -1]],
+               "ranks": [[0, 0, 0, 1, -1, null, true, null, null]]})",
+           R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,
+               "calls": [["0", 2, 1, "all_reduce", "", "", 0, 0, -1]],
+               "ranks": [[0, 0, 0, 1, 0, null, true, null, [1, 2]]]})",
            R"({"type": "finish", "verdict": {"status": 256, "node": 0, "host": "",
                "headline": "", "details": "", "notes": ""}})"}) {
     const auto message = node_message_from(line);

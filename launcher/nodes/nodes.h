@@ -14,6 +14,7 @@
 // be further implementations.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ struct NodesHandlers {
   std::function<void(const Error& error)> on_error;
   // On node 0, before the first attempt: the ranks of each node.
   std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
+  // On node 0: what workers of another node have recorded. Node and clock error are set, and the
+  // times are by the clock of node 0.
+  std::function<void(const NodeOperations& operations)> on_operations;
   // Occasional messages for users: missing nodes, refused nodes.
   std::function<void(const std::string& text)> on_notice;
 };
@@ -50,6 +54,14 @@ class Nodes {
   // Call it once, first.
   virtual void join() = 0;
   virtual void report(const NodeReport& report) = 0;
+
+  // Sends collectives to node 0, or leaves some out if the network is slow. On node 0, nothing.
+  // `missed`: operations that are lost already.
+  virtual void send_operations(int attempt, std::vector<RankOperation> operations,
+                               std::uint64_t missed) = 0;
+
+  // On node 0: the nodes that have not answered for three seconds.
+  virtual std::vector<RanksOfNode> silent() const = 0;
 
   // This node's IP address on a connection to another node; empty before StartNode.
   virtual std::string own_address() const = 0;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/text/printable.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -16,6 +17,10 @@ namespace {
 std::string hang_after_text(std::chrono::milliseconds limit) {
   if (limit.count() == 0) return "no --hang-after";
   return fmt::format("--hang-after {:g}", std::chrono::duration<double>(limit).count());
+}
+
+std::string records_text(const std::string& flag) {
+  return flag.empty() ? "no --collectives" : printable(flag, 80);
 }
 
 }  // namespace
@@ -68,6 +73,10 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has {}, node 0 has {}",
                        hang_after_text(std::chrono::milliseconds(request.hang_after_ms)),
                        hang_after_text(options_.hang_after));
+  }
+  if (request.records != options_.records) {
+    return fmt::format("it has {}, node 0 has {}", records_text(request.records),
+                       records_text(options_.records));
   }
   const bool ends = phase_ == Phase::kStopping && !restarts_;
   if (ends || phase_ == Phase::kFinished) return "the run is ending";

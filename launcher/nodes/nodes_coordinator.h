@@ -81,6 +81,7 @@ class NodesCoordinator {
     std::string run_id;
     int max_restarts = 0;
     std::chrono::milliseconds hang_after{0};  // 0: never.
+    std::string records;                      // JoinRequest::records.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     // From StopNode on; must exceed the time that a node needs to end its workers.
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);

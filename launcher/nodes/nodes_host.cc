@@ -1,9 +1,13 @@
 #include "launcher/nodes/nodes_host.h"
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/post.hpp>
+
+#include "launcher/nodes/clock_offset.h"
 
 namespace distrun {
 
@@ -19,12 +23,18 @@ constexpr std::size_t kStrangersMax = 64;
 // The first refused connections are reported one by one, later ones whenever their number doubles.
 constexpr int kNamedMax = 5;
 
+// The first questions for a node's time follow at once, the others after a pause.
+constexpr int kQuickQuestions = 8;
+constexpr auto kQuestionPause = std::chrono::seconds(1);
+constexpr auto kSilence = std::chrono::seconds(3);
+
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
   return {.nodes = own.nodes,
           .run_id = own.run_id,
           .max_restarts = own.max_restarts,
           .hang_after = std::chrono::milliseconds(own.hang_after_ms),
+          .records = own.records,
           .join_timeout = options.join_timeout,
           .stop_timeout = options.stop_timeout};
 }
@@ -39,11 +49,17 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
         handlers(std::move(to)),
         coordinator(coordinator_options(request, given), now()),
         deadline(loop),
-        patience(loop) {}
+        patience(loop),
+        questions(loop) {}
 
   struct Peer {
     std::shared_ptr<NodeChannel> channel;
     std::unique_ptr<asio::steady_timer> timer;  // Until it asks to join.
+    int node = 0;
+    ClockOffset clock;
+    std::int64_t question = 0;  // The last one.
+    bool waits = false;         // For its answer.
+    NodesCoordinator::TimePoint asked;
   };
 
   asio::io_context& io;
@@ -51,7 +67,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   const Options options;
   NodesHandlers handlers;
   NodesCoordinator coordinator;
-  asio::steady_timer deadline, patience;
+  asio::steady_timer deadline, patience, questions;
   std::map<NodePeer, Peer> strangers, joined;
   std::map<int, NodePeer> peer_of;
   NodePeer last_peer = kOwnNode;
@@ -86,7 +102,72 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     auto moved = strangers.extract(action.peer);
     moved.mapped().timer.reset();
     moved.mapped().channel->send(JoinAccepted{own.host});
-    joined.insert(std::move(moved));
+    moved.mapped().node = action.node;
+    ask_time(joined.insert(std::move(moved)).position->second);
+  }
+
+  // Compares its clock with this one's.
+  void ask_time(Peer& peer) {
+    peer.waits = true;
+    peer.asked = now();
+    peer.channel->send(AskTime{++peer.question});
+  }
+
+  void ask_times() {
+    questions.expires_after(kQuestionPause);
+    questions.async_wait([self = shared_from_this()](error_code error) {
+      if (error || self->closed) return;
+      for (auto& [number, peer] : self->joined) {
+        if (!peer.waits) self->ask_time(peer);
+      }
+      self->ask_times();
+    });
+  }
+
+  void handle(NodePeer number, const TellTime& answer) {
+    Peer& peer = joined.at(number);
+    if (!peer.waits || answer.question != peer.question) return;
+    peer.waits = false;
+    peer.clock.add({.told = answer.time,
+                    .answered = std::chrono::system_clock::now(),
+                    .round_trip = now() - peer.asked});
+    if (peer.question < kQuickQuestions) ask_time(peer);
+  }
+
+  void handle(NodePeer number, const NodeOperations& message) {
+    const Peer& peer = joined.at(number);
+    const auto clock = peer.clock.estimate(std::chrono::system_clock::now());
+    if (!clock || !handlers.on_operations) return;
+    const RanksOfNode its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
+    NodeOperations here = message;
+    for (auto& [rank, operation] : here.operations) {
+      if (rank.value() < its.first || rank.value() >= its.first + its.count) {
+        return turn_out(number, "it sends operations of other nodes' ranks");
+      }
+      const auto by_own_clock = [&](OperationTime time) {
+        return std::clamp(time - clock->offset, OperationTime(), kOperationTimeMax);
+      };
+      operation.node = peer.node;
+      operation.clock_error = clock->error;
+      operation.began = by_own_clock(operation.began);
+      if (operation.ended) operation.ended = by_own_clock(*operation.ended);
+    }
+    handlers.on_operations(here);
+  }
+
+  void turn_out(NodePeer peer, const std::string& reason) {
+    joined.at(peer).channel->close();
+    ended(peer, reason);
+  }
+
+  std::vector<RanksOfNode> silent() const {
+    std::vector<RanksOfNode> all;
+    const auto ranks = coordinator.ranks();
+    for (const auto& [number, peer] : joined) {
+      const bool is_silent = peer.waits && now() - peer.asked > kSilence;
+      if (is_silent) all.push_back(ranks[static_cast<std::size_t>(peer.node)]);
+    }
+    return all;
   }
 
   void perform(const RefuseNode& action) {
@@ -172,9 +253,11 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
           using Message = std::decay_t<decltype(some)>;
           if constexpr (std::is_constructible_v<NodeReport, Message>) {
             step(NodeReported{peer, some});
+          } else if constexpr (std::is_same_v<Message, NodeOperations> ||
+                               std::is_same_v<Message, TellTime>) {
+            handle(peer, some);
           } else {
-            joined.at(peer).channel->close();
-            ended(peer, "it sends messages of node 0");
+            turn_out(peer, "it sends messages of node 0");
           }
         },
         message);
@@ -204,6 +287,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
 
   void join() {
     be_patient(options.patience);
+    ask_times();
     step(NodeAsked{kOwnNode, own});
   }
 
@@ -211,10 +295,11 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     closed = true;
     deadline.cancel();
     patience.cancel();
-    for (auto* peers : {&strangers, &joined}) {
-      for (auto& [peer, its] : *peers) its.channel->close();
-      peers->clear();
-    }
+    questions.cancel();
+    for (auto& [peer, its] : strangers) its.channel->close();
+    for (auto& [peer, its] : joined) its.channel->close_last();
+    strangers.clear();
+    joined.clear();
   }
 };
 
@@ -232,6 +317,7 @@ std::string NodesHost::missing() const { return impl_->coordinator.missing(); }
 
 void NodesHost::join() { impl_->join(); }
 void NodesHost::report(const NodeReport& report) { impl_->step(NodeReported{kOwnNode, report}); }
+std::vector<RanksOfNode> NodesHost::silent() const { return impl_->silent(); }
 std::string NodesHost::own_address() const {
   return impl_->joined.empty() ? "" : impl_->joined.begin()->second.channel->own_address();
 }

@@ -12,6 +12,7 @@
 
 #include "launcher/nodes/name_look_up.h"
 #include "launcher/nodes/node_channel.h"
+#include "launcher/nodes/operation_outbox.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -28,6 +29,8 @@ constexpr milliseconds kOneAttempt(10'000);                   // For name look-u
 // After this many missing answers it fails; fewer may come from a previous run's node 0 that is
 // exiting.
 constexpr int kUnansweredMax = 5;
+// While more waits to be sent, operations wait.
+constexpr std::size_t kOperationsUnsentMax = 4 * kNodeMessageBytesMax;
 constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
 
 }  // namespace
@@ -57,6 +60,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   milliseconds pause = kFirstPause;
   std::string last_reason;  // Why node 0 was not reached.
   std::string host;         // Node 0's name.
+  OperationOutbox outbox;
   int unanswered = 0;
   int attempt = 0;
   bool closed = false;
@@ -170,7 +174,9 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       }
       return not_node_0("it sends unexpected messages");
     }
-    if (const auto* start = std::get_if<StartNode>(&message)) {
+    if (const auto* ask = std::get_if<AskTime>(&message)) {
+      channel->send(TellTime{ask->question, options.clock()});
+    } else if (const auto* start = std::get_if<StartNode>(&message)) {
       phase = Phase::kStarted;
       attempt = start->attempt;
       handlers.on_order(*start);
@@ -225,18 +231,34 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  void send_operations(int of_attempt, std::vector<RankOperation> operations,
+                       std::uint64_t missed) {
+    if (phase != Phase::kStarted || !channel) return;
+    if (of_attempt != outbox.attempt()) outbox.begin(of_attempt);
+    outbox.add(std::move(operations), missed);
+    while (channel && !outbox.is_empty() && channel->unsent() < kOperationsUnsentMax) {
+      channel->send(outbox.next());
+    }
+  }
+
   void close() {
     closed = true;
     stop();
   }
 
   void stop() {
-    phase = Phase::kOver;
+    const bool may_have_reported = std::exchange(phase, Phase::kOver) == Phase::kStarted;
     for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
     error_code ignored;
     socket.close(ignored);
     look_up.reset();
-    if (channel) std::exchange(channel, nullptr)->close();
+    const auto closed_channel = std::exchange(channel, nullptr);
+    if (!closed_channel) return;
+    if (may_have_reported) {
+      closed_channel->close_last();
+    } else {
+      closed_channel->close();
+    }
   }
 };
 
@@ -248,6 +270,10 @@ NodesMember::~NodesMember() { impl_->close(); }
 
 void NodesMember::join() { impl_->join(); }
 void NodesMember::report(const NodeReport& report) { impl_->report(report); }
+void NodesMember::send_operations(int attempt, std::vector<RankOperation> operations,
+                                  std::uint64_t missed) {
+  impl_->send_operations(attempt, std::move(operations), missed);
+}
 std::string NodesMember::own_address() const {
   return impl_->channel ? impl_->channel->own_address() : "";
 }

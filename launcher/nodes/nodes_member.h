@@ -25,6 +25,7 @@ class NodesMember : public Nodes {
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     std::chrono::milliseconds answer_timeout = std::chrono::seconds(10);  // To JoinRequest.
     std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it reports that it waits.
+    std::function<OperationTime()> clock = std::chrono::system_clock::now;
   };
 
   NodesMember(boost::asio::io_context& io, const JoinRequest& request, const Options& options,
@@ -33,6 +34,9 @@ class NodesMember : public Nodes {
 
   void join() override;
   void report(const NodeReport& report) override;
+  void send_operations(int attempt, std::vector<RankOperation> operations,
+                       std::uint64_t missed) override;
+  std::vector<RanksOfNode> silent() const override { return {}; }
   std::string own_address() const override;
   void close() override;
 

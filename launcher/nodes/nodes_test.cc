@@ -37,11 +37,13 @@ struct Log {
   std::vector<NodeOrder> orders;
   std::vector<std::string> errors, notices;
   std::vector<int> renewed;
+  std::vector<NodeOperations> operations;
 
   NodesHandlers handlers() {
     return {.on_order = [this](const NodeOrder& order) { orders.push_back(order); },
             .on_renew_store = [this](int attempt) { renewed.push_back(attempt); },
             .on_error = [this](const Error& error) { errors.push_back(error.message); },
+            .on_operations = [this](const NodeOperations& all) { operations.push_back(all); },
             .on_notice = [this](const std::string& text) { notices.push_back(text); }};
   }
 };
@@ -133,6 +135,54 @@ TEST_F(NodesTest, FailureOfOneNodeStopsTheOther) {
   const auto stop = std::get<StopNode>(host_log_.orders[1]);
   EXPECT_EQ(describe(stop.verdict), "node 1 (host1): rank 1 failed");
   EXPECT_EQ(log_.orders[1], NodeOrder(stop));
+}
+
+RankOperation all_reduce_of(int rank, OperationTime began) {
+  return {Rank(rank),
+          {.number = 1,
+           .op = "all_reduce",
+           .group = "0",
+           .group_rank = rank,
+           .group_size = 2,
+           .sequence = 1,
+           .began = began,
+           .ended = began + milliseconds(5)}};
+}
+
+TEST_F(NodesTest, Node0ConvertsTheTimesOfAnotherClock) {
+  for (const auto ahead : {seconds(0), seconds(7200), seconds(-7200)}) {
+    log_ = host_log_ = {};
+    host();
+    const auto clock = [ahead] { return std::chrono::system_clock::now() + ahead; };
+    NodesMember& other = member(request(1), log_, {.clock = clock});
+    ASSERT_TRUE(both_start());
+    const OperationTime began = std::chrono::system_clock::now();
+    other.send_operations(0, {all_reduce_of(1, began + ahead)}, 3);
+    ASSERT_TRUE(comes_to([&] { return !host_log_.operations.empty(); }));
+    const NodeOperations& got = host_log_.operations[0];
+    EXPECT_EQ(got.missed, 3U);
+    ASSERT_EQ(got.operations.size(), 1U);
+    const auto& [rank, operation] = got.operations[0];
+    EXPECT_EQ(rank, Rank(1));
+    EXPECT_EQ(operation.op, "all_reduce");
+    EXPECT_EQ(operation.node, 1);
+    EXPECT_GT(operation.clock_error, std::chrono::nanoseconds(0));
+    EXPECT_LE(std::chrono::abs(operation.began - began), operation.clock_error);
+    EXPECT_EQ(*operation.ended - operation.began, milliseconds(5));
+    members_.clear();
+    unhost();
+  }
+}
+
+TEST_F(NodesTest, NodeThatSendsOperationsOfOtherRanksIsLost) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  other.send_operations(0, {all_reduce_of(0, OperationTime())}, 0);
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
+  EXPECT_EQ(std::get<StopNode>(host_log_.orders[1]).verdict.headline,
+            "lost: it sends operations of other nodes' ranks");
+  EXPECT_THAT(host_log_.operations, IsEmpty());
 }
 
 TEST_F(NodesTest, MemberWaitsForNode0ToListen) {

@@ -9,7 +9,7 @@
 //     auto recorded = read_digests("good.digests", world_size);
 //     if (!recorded) return recorded.error();   // "--compare-digests good.digests: line 3: …"
 //
-// The file has the lines of evidence/operations/recorded_digests.h, for the ranks of this node and
+// The file has the lines of evidence/operations/recorded_digests.h, for the ranks of all nodes and
 // for the last attempt.  As LineFile otherwise.
 #pragma once
 

@@ -22,9 +22,9 @@
 #include "launcher/run/flight_recorders.h"
 #include "launcher/run/load_watch.h"
 #include "launcher/run/node_link.h"
-#include "launcher/run/operation_watch.h"
 #include "launcher/run/output_drain.h"
 #include "launcher/run/progress_watch.h"
+#include "launcher/run/run_collectives.h"
 #include "launcher/run/run_output.h"
 #include "launcher/run/run_progress.h"
 #include "launcher/run/run_reporter.h"
@@ -71,7 +71,8 @@ class Driver {
                .timeout = plan.options.timeout},
               [this](const Actions& actions) { perform(actions); }),
         recorders_(plan),
-        operations_(io_, plan, context.recorded, operation_handlers()),
+        collectives_(io_, plan, nodes_, context,
+                     [this](const RunEvent& event) { reporter_.tell(event); }),
         workers_(
             io_, plan, context.in,
             [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
@@ -90,7 +91,7 @@ class Driver {
     if (const auto opened = open_metrics(); !opened) return opened.error();
     if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
     store_.set_place(place_);
-    place_.operations = operations_.open();
+    place_.operations = collectives_.open();
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
     if (nodes_.is_node_0()) {
@@ -208,7 +209,7 @@ class Driver {
   }
 
   StacksRead read_stacks() {
-    std::string collectives = operations_.line();  // First: reading stacks takes time.
+    std::string collectives = collectives_.line();  // First: reading stacks takes time.
     const auto running = workers_.running();
     const bool asks = !std::exchange(is_asking_, true);
     if (asks) recorders_.ask(ranks_of(running));
@@ -240,33 +241,6 @@ class Driver {
     asio::post(io_, [this] { loop_.release(); });
   }
 
-  OperationWatch::Handlers operation_handlers() {
-    return {.on_straggler =
-                [this](const Straggler& straggler) {
-                  reporter_.tell(StragglerFound{place_.attempt, straggler});
-                },
-            .on_difference =
-                [this](const DigestDifference& difference) {
-                  reporter_.tell(ValuesDiffer{place_.attempt, difference});
-                },
-            .on_record_difference =
-                [this](const RecordDifference& difference) {
-                  reporter_.tell(RecordingDiffers{place_.attempt, difference});
-                },
-            .on_ended = context_.on_collective,
-            .on_record_compared =
-                [this](const RecordedDigests& recorded, bool is_same) {
-                  reporter_.tell(RecordingCompared{place_.attempt, recorded.compared(),
-                                                   recorded.recorded(), is_same});
-                },
-            .on_compared =
-                [this](std::uint64_t compared, std::uint64_t missed) {
-                  reporter_.tell(ValuesCompared{place_.attempt, compared, missed});
-                },
-            .on_operation = context_.on_operation,
-            .on_missed = context_.on_missed};
-  }
-
   RunSnapshot snapshot() {
     const auto rows = workers_.rows();
     std::vector<std::uint64_t> output;
@@ -274,7 +248,7 @@ class Driver {
       output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
     }
     auto workers = snapshots_of(rows, output);
-    const auto operations = operations_.last_operations();
+    const auto operations = collectives_.last_operations();
     for (std::size_t i = 0; i < workers.size(); ++i) {
       workers[i].collective = operations[i].text;
       workers[i].operations = operations[i].begun;
@@ -307,6 +281,7 @@ class Driver {
             .on_renew_store = [this] { static_cast<void>(store_.start_over()); },
             .on_error = [this](const Error& error) { end_alone(error); },
             .on_ranks = [this](const std::vector<RanksOfNode>& all) { reporter_.print_map(all); },
+            .on_operations = [this](const NodeOperations& all) { collectives_.take(all); },
             .on_notice = [this](const std::string& text) { reporter_.tell(NodeNotice{text}); }};
   }
 
@@ -338,7 +313,7 @@ class Driver {
     place_.interface = nodes_.interface();
     workers_.begin_attempt();
     output_.begin_attempt(action.attempt);
-    operations_.begin_attempt();
+    collectives_.begin_attempt(action.attempt);
     recorders_.begin_attempt(place_);
     attempt_error_.reset();
     // Node 0 empties the store before it orders the start.
@@ -399,7 +374,7 @@ class Driver {
   void perform(const KillLeakedProcesses& action) {
     if (watch_) watch_->end();  // No worker is left.
     recorders_.end_attempt();
-    operations_.end();
+    collectives_.end_workers();
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
@@ -415,6 +390,7 @@ class Driver {
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
 
   void perform(const TellFailedAttempt& action) {
+    collectives_.end_attempt();
     reporter_.tell(AttemptFailed{action.end.attempt, action.end});
   }
 
@@ -426,11 +402,11 @@ class Driver {
   void perform(const TellNodesStopped& action) { nodes_.report(NodeStopped{action.attempt}); }
 
   void perform(const Finish& action) {
+    collectives_.end_attempt();
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
     metrics_.reset();
     if (watch_) watch_->end();
-    operations_.end();
     if (load_) load_->end();
     workers_.close();
     guard_.reset();
@@ -466,8 +442,8 @@ class Driver {
   std::optional<std::chrono::milliseconds> hang_after_;
   FlightRecorders recorders_;
   bool is_asking_ = false;
-  OperationWatch operations_;
-  RunProgress progress_{output_, store_, workers_, operations_};
+  RunCollectives collectives_;
+  RunProgress progress_{output_, store_, workers_, collectives_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.
   std::unique_ptr<RunServer> server_;
   std::unique_ptr<MetricsServer> metrics_;  // With --metrics-port.

@@ -39,7 +39,8 @@ struct LaunchContext {
   // For a recording: all that goes to `out` and `err`, as RunOutput::Consoles::copy says.
   std::function<void(Stream stream, std::string_view bytes)> on_printed;
 
-  // For --save-digests: each collective that every rank of this node has ended. May be empty.
+  // For --save-digests: each collective that all its ranks have ended; not called on other nodes
+  // than node 0. May be empty.
   std::function<void(const CollectiveOfRanks& all)> on_collective;
   // For --compare-digests: the run to compare this one with, or null. Must outlive run_launch().
   const RecordedDigests* recorded = nullptr;

@@ -35,6 +35,7 @@ NodeLink::NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::str
        .on_renew_store = [on_renew = std::move(handlers.on_renew_store)](int) { on_renew(); },
        .on_error = std::move(handlers.on_error),
        .on_ranks = std::move(handlers.on_ranks),
+       .on_operations = std::move(handlers.on_operations),
        .on_notice = std::move(handlers.on_notice)});
 }
 
@@ -48,6 +49,15 @@ void NodeLink::join() {
 
 void NodeLink::report(const NodeReport& report) {
   if (made_.nodes) made_.nodes->report(report);
+}
+
+void NodeLink::send_operations(int attempt, std::vector<RankOperation> operations,
+                               std::uint64_t missed) {
+  if (made_.nodes) made_.nodes->send_operations(attempt, std::move(operations), missed);
+}
+
+std::vector<RanksOfNode> NodeLink::silent() const {
+  return made_.nodes ? made_.nodes->silent() : std::vector<RanksOfNode>();
 }
 
 void NodeLink::close() {

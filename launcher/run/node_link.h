@@ -9,6 +9,7 @@
 // Thread safety: the thread of `io` only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class NodeLink {
     std::function<void()> on_renew_store;
     std::function<void(const Error& error)> on_error;
     std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
+    std::function<void(const NodeOperations& operations)> on_operations;
     std::function<void(const std::string& text)> on_notice;
   };
 
@@ -49,6 +51,8 @@ class NodeLink {
 
   void join();
   void report(const NodeReport& report);
+  void send_operations(int attempt, std::vector<RankOperation> operations, std::uint64_t missed);
+  std::vector<RanksOfNode> silent() const;
   void close();
 
  private:

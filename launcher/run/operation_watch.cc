@@ -17,14 +17,6 @@ constexpr std::size_t kOpenMax = 4096;
 
 }  // namespace
 
-OperationWatch::OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan,
-                               const RecordedDigests* recorded, Handlers handlers)
-    : plan_(plan),
-      handlers_(std::move(handlers)),
-      table_(plan.options.nnodes == 1),
-      all_recorded_(recorded),
-      timer_(io) {}
-
 std::string OperationWatch::open() {
   auto pages = OperationPages::make(plan_.workers.size());
   if (!pages) return "";
@@ -36,24 +28,14 @@ void OperationWatch::begin_attempt() {
   if (!pages_) return;
   pages_->clear();
   readers_.assign(plan_.workers.size(), {});
-  table_ = CollectiveTable(plan_.options.nnodes == 1);
-  stragglers_ = {};
-  different_groups_.clear();
-  compared_ = missed_ = 0;
-  if (all_recorded_ != nullptr) recorded_ = *all_recorded_;
-  groups_unlike_recording_.clear();
   if (std::exchange(has_ended_, false)) wait();
 }
 
 void OperationWatch::end() {
   if (std::exchange(has_ended_, true)) return;
   timer_.cancel();
-  read(/*all=*/true);
-  judge();
-  if (plan_.options.digest) handlers_.on_compared(compared_, missed_);
-  if (recorded_) {
-    handlers_.on_record_compared(*recorded_, groups_unlike_recording_.empty());
-  }
+  read_all();
+  handlers_.on_read();
 }
 
 void OperationWatch::wait() {
@@ -61,9 +43,13 @@ void OperationWatch::wait() {
   timer_.async_wait([this](boost::system::error_code error) {
     if (error || has_ended_) return;
     read(/*all=*/false);
-    judge();
+    handlers_.on_read();
     wait();
   });
+}
+
+void OperationWatch::read_all() {
+  if (pages_) read(/*all=*/true);
 }
 
 void OperationWatch::read(bool all) {
@@ -91,9 +77,7 @@ void OperationWatch::read(bool all) {
       }
     }
     const std::uint64_t missed = std::exchange(reader.missed, 0);
-    missed_ += missed;
-    if (missed > 0 && handlers_.on_missed)
-      handlers_.on_missed(plan_.workers[worker].local_rank, missed);
+    if (missed > 0) handlers_.on_missed(plan_.workers[worker], missed);
   }
 }
 
@@ -112,56 +96,28 @@ void OperationWatch::read_open(std::size_t worker) {
 }
 
 void OperationWatch::take(std::size_t worker, const Operation& operation) {
-  table_.add(plan_.workers[worker].rank.value(), operation);
-  if (handlers_.on_operation) handlers_.on_operation(plan_.workers[worker].local_rank, operation);
+  Operation& last = readers_[worker].last;
+  if (operation.number >= last.number) last = operation;
+  handlers_.on_operation(plan_.workers[worker], operation);
 }
 
 void OperationWatch::lose_end(std::size_t worker, Operation operation) {
   operation.tells_end = false;
-  if (handlers_.on_operation) handlers_.on_operation(plan_.workers[worker].local_rank, operation);
-}
-
-void OperationWatch::judge() {
-  for (const CollectiveOfRanks& all : table_.take_entered()) {
-    if (const auto found = stragglers_.add(all)) handlers_.on_straggler(*found);
-  }
-  for (const CollectiveOfRanks& all : table_.take_ended()) {
-    if (handlers_.on_ended) handlers_.on_ended(all);
-    compare_with_recording(all);
-    if (all.by_rank.size() > 1 && can_be_compared(all)) ++compared_;
-    const auto found = difference_in(all);
-    if (found && different_groups_.insert(found->operation.group).second) {
-      handlers_.on_difference(*found);
-    }
-  }
-}
-
-void OperationWatch::compare_with_recording(const CollectiveOfRanks& all) {
-  if (!recorded_) return;
-  const auto found = recorded_->compare(all);
-  if (found && groups_unlike_recording_.insert(found->operation.group).second) {
-    handlers_.on_record_difference(*found);
-  }
-}
-
-std::string OperationWatch::line() {
-  if (!pages_) return "";
-  read(/*all=*/true);
-  return table_.line();
+  take(worker, operation);
 }
 
 std::vector<OperationWatch::LastOperation> OperationWatch::last_operations() {
   std::vector<LastOperation> all(plan_.workers.size());
   if (!pages_) return all;
-  read(/*all=*/true);
+  read_all();
   for (std::size_t worker = 0; worker < readers_.size(); ++worker) {
     all[worker].begun = pages_->begun(worker);
     all[worker].collective = readers_[worker].last_collective;
-    const Operation* const last = table_.last(plan_.workers[worker].rank.value());
-    if (last == nullptr) continue;
+    const Operation& last = readers_[worker].last;
+    if (last.number == 0) continue;
     std::string& text = all[worker].text;
-    text = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
-    if (last->is_collective()) text += fmt::format(" {}", last->sequence);
+    text = fmt::format("{} {}", last.is_in_progress() ? "in" : "after", last.op);
+    if (last.is_collective()) text += fmt::format(" {}", last.sequence);
   }
   return all;
 }

@@ -20,7 +20,7 @@ std::optional<ProgressMark> RunProgress::mark(std::uint16_t store_port) {
   const ProgressMark before = std::exchange(last_, {.output = output_.bytes(),
                                                     .store = store_.changes(),
                                                     .running = running.size(),
-                                                    .operations = operations_.begun(),
+                                                    .operations = collectives_.begun(),
                                                     .traffic = last_.traffic});
   // Reading the traffic takes time, and is needed only if there is no other progress.
   if (traffic_ && last_ == before) {

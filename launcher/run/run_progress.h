@@ -1,6 +1,6 @@
 // RunProgress measures from outside how far the workers of this node have come (progress_watch.h).
 //
-//     RunProgress progress(output, store, workers, operations);
+//     RunProgress progress(output, store, workers, collectives);
 //     if (const auto opened = progress.open(); !opened) …        // TCP traffic cannot be seen
 //     ProgressWatch watch(io, limit, [&] { return progress.mark(store_port); }, on_change);
 //
@@ -12,8 +12,8 @@
 
 #include "distrun/result.h"
 #include "launcher/run/network_traffic.h"
-#include "launcher/run/operation_watch.h"
 #include "launcher/run/progress_watch.h"
+#include "launcher/run/run_collectives.h"
 #include "launcher/run/run_output.h"
 #include "launcher/run/store_host.h"
 #include "launcher/run/worker_pool.h"
@@ -24,8 +24,8 @@ class RunProgress {
  public:
   // The arguments must outlive it.
   RunProgress(const RunOutput& output, const StoreHost& store, const WorkerPool& workers,
-              const OperationWatch& operations)
-      : output_(output), store_(store), workers_(workers), operations_(operations) {}
+              const RunCollectives& collectives)
+      : output_(output), store_(store), workers_(workers), collectives_(collectives) {}
 
   // Fails with kSystem if the kernel does not show the traffic. Marks then lack it.
   Result<void> open();
@@ -37,7 +37,7 @@ class RunProgress {
   const RunOutput& output_;
   const StoreHost& store_;
   const WorkerPool& workers_;
-  const OperationWatch& operations_;
+  const RunCollectives& collectives_;
   std::optional<NetworkTraffic> traffic_;
   ProgressMark last_;
 };

@@ -3,6 +3,8 @@
 
     followed_test.py DISTRUN CASE PROGRAM…                  such as: followed_test.py build/distrun flip build/tests/followed
     followed_test.py DISTRUN CASE PROGRAM… -- PROGRAM…      even ranks run the first program, odd ranks the second
+
+With NODES=2 in the environment, each of two nodes runs half of the ranks.
 """
 import json
 import os
@@ -23,11 +25,22 @@ def launch(distrun, case, programs, *flags, **variables):
         command = ["--no-python", "sh", "-c", choose]
     with tempfile.TemporaryDirectory() as folder:
         events = os.path.join(folder, "events")
-        run = subprocess.run([distrun, "launch", "--nproc-per-node", str(RANKS), "--timeout", "200", "--shutdown-timeout", "1",
-                              "--events", events, *flags, *command],
+        own = ["--timeout", "200", "--shutdown-timeout", "1", *flags]
+        nodes = int(os.environ.get("NODES", "1"))
+        # Each process has its own address, so tests can run in parallel.
+        place = ["--nnodes", str(nodes), "--master-addr", f"127.99.{os.getpid() >> 8 & 127}.{1 + os.getpid() % 250}"] if nodes > 1 else []
+        start = [distrun, "launch", "--nproc-per-node", str(RANKS // nodes), *place]
+        others = [subprocess.Popen([*start, "--node-rank", str(node), *own, *command], env=environment, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for node in range(1, nodes)]
+        run = subprocess.run([*start, "--events", events, *own, *command],
                              env=environment, capture_output=True, text=True, timeout=280, check=False)
+        out = run.stdout
+        for node, other in enumerate(others, 1):
+            said = other.communicate(timeout=30)[0]
+            expect(other.returncode == run.returncode, f"node {node}: exit status {other.returncode}", said, run.stderr)
+            out += "".join(line for line in said.splitlines(True) if not line.startswith("distrun"))
         with open(events, encoding="utf-8") as file:
-            return run.returncode, run.stdout, run.stderr, [json.loads(line) for line in file]
+            return run.returncode, out, run.stderr, [json.loads(line) for line in file]
 
 
 def expect(condition, *facts):

@@ -1,0 +1,34 @@
+#include "launcher/nodes/clock_offset.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace distrun {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::size_t kAnswers = 16;
+// Clocks of machines drift by up to 50 parts per million each.
+constexpr int kDriftDivisor = 10'000;
+
+}  // namespace
+
+void ClockOffset::add(const Answer& answer) {
+  answers_.push_back(answer);
+  if (answers_.size() > kAnswers) answers_.pop_front();
+}
+
+std::optional<ClockOffset::Estimate> ClockOffset::estimate(OperationTime now) const {
+  std::optional<Estimate> best;
+  for (const Answer& answer : answers_) {
+    const nanoseconds age = std::max(now - answer.answered, nanoseconds(0));
+    const nanoseconds error = answer.round_trip / 2 + age / kDriftDivisor;
+    if (best && best->error <= error) continue;
+    best = {.offset = answer.told - (answer.answered - answer.round_trip / 2), .error = error};
+  }
+  return best;
+}
+
+}  // namespace distrun

@@ -1,0 +1,118 @@
+#include "launcher/run/run_collectives.h"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+namespace {
+
+// What node 0 knows of other nodes is a reading or two old.
+constexpr std::chrono::seconds kAgeMax{1};
+
+}  // namespace
+
+RunCollectives::RunCollectives(boost::asio::io_context& io, const LaunchPlan& plan, NodeLink& nodes,
+                               const LaunchContext& context,
+                               std::function<void(const RunEvent&)> tell)
+    : plan_(plan),
+      nodes_(nodes),
+      context_(context),
+      tell_(std::move(tell)),
+      is_other_node_(nodes.has_others() && !nodes.is_node_0()),
+      check_({.sees_all_ranks = !is_other_node_,
+              .digests = plan.options.digest,
+              .recorded = context.recorded},
+             check_handlers(context)),
+      watch_(io, plan, watch_handlers()) {}
+
+OperationWatch::Handlers RunCollectives::watch_handlers() {
+  return {.on_operation =
+              [this](const WorkerPlan& worker, const Operation& operation) {
+                if (context_.on_operation) context_.on_operation(worker.local_rank, operation);
+                check_.add(worker.rank.value(), operation);
+                if (is_other_node_ && operation.is_collective()) {
+                  to_send_.push_back({worker.rank, operation});
+                }
+              },
+          .on_missed =
+              [this](const WorkerPlan& worker, std::uint64_t missed) {
+                if (context_.on_missed) context_.on_missed(worker.local_rank, missed);
+                check_.miss(missed);
+                missed_to_send_ += missed;
+              },
+          .on_read = [this] { pass_on(); }};
+}
+
+CollectiveCheck::Handlers RunCollectives::check_handlers(const LaunchContext& context) {
+  return {
+      .on_straggler =
+          [this](const Straggler& straggler) {
+            tell_(StragglerFound{attempt_, straggler});
+          },
+      .on_difference =
+          [this](const DigestDifference& difference) {
+            tell_(ValuesDiffer{attempt_, difference});
+          },
+      .on_record_difference =
+          [this](const RecordDifference& difference) {
+            tell_(RecordingDiffers{attempt_, difference});
+          },
+      .on_ended = context.on_collective,
+      .on_record_compared =
+          [this](const RecordedDigests& recorded, bool is_same) {
+            tell_(RecordingCompared{attempt_, recorded.compared(), recorded.recorded(), is_same});
+          },
+      .on_compared =
+          [this](std::uint64_t compared, std::uint64_t missed) {
+            tell_(ValuesCompared{attempt_, compared, missed});
+          }};
+}
+
+void RunCollectives::begin_attempt(int attempt) {
+  attempt_ = attempt;
+  has_ended_ = false;
+  to_send_.clear();
+  missed_to_send_ = 0;
+  check_.begin();
+  watch_.begin_attempt();
+}
+
+void RunCollectives::pass_on() {
+  check_.judge();
+  if (!is_other_node_) return;
+  nodes_.send_operations(attempt_, std::exchange(to_send_, {}), std::exchange(missed_to_send_, 0));
+}
+
+void RunCollectives::take(const NodeOperations& operations) {
+  if (has_ended_ || operations.attempt != attempt_) return;
+  for (const auto& [rank, operation] : operations.operations) check_.add(rank.value(), operation);
+  check_.miss(operations.missed);
+  check_.judge();
+}
+
+void RunCollectives::end_workers() {
+  watch_.end();
+  if (!nodes_.has_others()) end_attempt();
+}
+
+void RunCollectives::end_attempt() {
+  if (!std::exchange(has_ended_, true)) check_.end();
+}
+
+std::string RunCollectives::line() {
+  watch_.read_all();
+  if (!nodes_.is_node_0()) return check_.line({});
+  CollectiveTable::Unknown unknown{.since = std::chrono::system_clock::now() - kAgeMax};
+  std::string silent;
+  for (const RanksOfNode& node : nodes_.silent()) {
+    for (int i = 0; i < node.count; ++i) unknown.ranks.insert(node.first + i);
+    silent += fmt::format("; node {} ({}) does not answer", node.node, node.host);
+  }
+  const std::string line = check_.line(unknown);
+  return line.empty() ? line : line + silent;
+}
+
+}  // namespace distrun
