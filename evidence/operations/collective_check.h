@@ -57,6 +57,8 @@ class CollectiveCheck {
 
   void add(int rank, const Operation& operation) { table_.add(rank, operation); }
   void miss(std::uint64_t operations) { missed_ += operations; }
+  // CollectiveTable::lose_ends().
+  void lose_ends(int node) { table_.lose_ends(node); }
 
   void judge();
 

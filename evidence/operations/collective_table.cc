@@ -73,6 +73,7 @@ void CollectiveTable::add(int rank, const Operation& operation) {
 
   const auto [place, is_new] = pending_.try_emplace({operation.group, operation.sequence});
   Pending& pending = place->second;
+  if (is_new) pending.added = ++added_;
   pending.ranks.by_rank[rank] = operation;
   const auto& ranks = pending.ranks.by_rank;
   if (ranks.size() >= ranks_expected(operation)) {
@@ -84,7 +85,25 @@ void CollectiveTable::add(int rank, const Operation& operation) {
       pending_.erase(place);
     }
   }
-  if (pending_.size() > kPendingMax) pending_.erase(pending_.begin());
+  if (pending_.size() > kPendingMax) forget_old();
+}
+
+// The older half, so that this is rare.
+void CollectiveTable::forget_old() {
+  std::vector<std::uint64_t> all;
+  all.reserve(pending_.size());
+  for (const auto& [key, pending] : pending_) all.push_back(pending.added);
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  std::erase_if(pending_, [middle](const auto& each) { return each.second.added < *middle; });
+}
+
+void CollectiveTable::lose_ends(int node) {
+  for (auto& [key, pending] : pending_) {
+    for (auto& [rank, operation] : pending.ranks.by_rank) {
+      if (operation.node == node && !operation.ended) operation.tells_end = false;
+    }
+  }
 }
 
 const CollectiveOfRanks* CollectiveTable::first_in_progress(const std::string& group,

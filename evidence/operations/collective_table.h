@@ -39,6 +39,9 @@ class CollectiveTable {
 
   void add(int rank, const Operation& operation);
 
+  // Operations of the node are lost: those that are in progress may have ended.
+  void lose_ends(int node);
+
   // For line(): that the table has all operations of the rank, even if there are none; and the
   // ranks of a group. A rank that is known so and has not used the group is missing in it.
   void know_rank(int rank) { known_.insert(rank); }
@@ -65,6 +68,7 @@ class CollectiveTable {
   struct Pending {
     CollectiveOfRanks ranks;
     bool is_entered = false;
+    std::uint64_t added = 0;  // In this order.
   };
 
   std::size_t ranks_expected(const Operation& operation) const;
@@ -75,7 +79,10 @@ class CollectiveTable {
   std::vector<int> absent_from(const std::string& group, int group_size) const;
 
   bool sees_all_ranks_;
+  void forget_old();
+
   std::map<Key, Pending> pending_;
+  std::uint64_t added_ = 0;
   std::set<int> known_;
   std::map<std::string, std::set<int>> given_members_;             // By know_members().
   std::map<std::string, std::set<int>> members_;                   // Ranks seen in each group.

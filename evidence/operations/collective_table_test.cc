@@ -142,6 +142,25 @@ TEST(CollectiveTableTest, RanksThatMayHaveEnteredAreNotMissing) {
             "rank 0 waits in all_reduce, number 2 of group 0 (Float [8])");
 }
 
+TEST(CollectiveTableTest, ALostEndIsNotAWait) {
+  CollectiveTable table(true);
+  Operation first = collective(1);
+  first.node = 1;
+  table.add(2, first);
+  table.add(0, collective(1, true));
+  table.lose_ends(0);
+  EXPECT_NE(table.line(), "");
+  table.lose_ends(1);
+  EXPECT_EQ(table.line(), "");
+}
+
+TEST(CollectiveTableTest, ForgetsTheOldestCollectivesOfAllGroups) {
+  CollectiveTable table(true);
+  for (std::uint32_t i = 1; i <= 9000; ++i) table.add(0, collective(i, true, 3, "all_reduce", "1"));
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true, 3, "all_reduce", "0"));
+  EXPECT_EQ(table.take_ended().size(), 1U);
+}
+
 TEST(CollectiveTableTest, LeavesOutSendsAndReceives) {
   CollectiveTable table(true);
   table.add(0, collective(0, false, 3, "send"));

@@ -6,7 +6,8 @@
 //     if (const auto now = offset.estimate(time)) time_here = time_there - now->offset;
 //
 // The answer may have been on its way for any part of the round trip. Clocks also drift apart: each
-// second since the answer adds to the error. The best of the last answers counts.
+// second since the answer adds to the error. The best of the last answers counts. If somebody sets
+// a clock, the next answer contradicts the ones before, and replaces them.
 //
 // Pure.
 #pragma once

@@ -70,6 +70,14 @@ TEST(ClockOffsetTest, FollowsAClockThatDrifts) {
   }
 }
 
+TEST(ClockOffsetTest, FollowsAClockThatSomebodySets) {
+  ClockOffset offset;
+  offset.add(answer_at(kStart, seconds(1), microseconds(5), microseconds(5)));
+  const OperationTime later = kStart + seconds(1);
+  offset.add(answer_at(later, seconds(2), milliseconds(1), milliseconds(1)));
+  EXPECT_EQ(offset.estimate(later)->offset, seconds(2));
+}
+
 TEST(ClockOffsetTest, TheErrorGrowsWithoutAnswers) {
   ClockOffset offset;
   offset.add(answer_at(kStart, seconds(1), microseconds(1), microseconds(1)));

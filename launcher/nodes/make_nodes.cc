@@ -23,11 +23,10 @@ int hang_after_ms(const LaunchOptions& options) {
       std::min(options.hang_after.value_or(std::chrono::milliseconds(0)), kMax).count());
 }
 
-// Node 0 can compare only what all nodes record.
+// Node 0 can compare values only if all nodes record them.
 std::string records(const LaunchOptions& options) {
   if (options.digest_inputs) return "--save-digests or --compare-digests";
-  if (options.digest) return "--digest";
-  return options.collectives ? "--collectives" : "";
+  return options.digest ? "--digest" : "";
 }
 
 }  // namespace

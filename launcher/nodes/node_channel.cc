@@ -86,7 +86,9 @@ void NodeChannel::write() {
                       self->sending_.clear();
                       if (error) return self->end(reason_of(error));
                       if (!self->to_send_.empty()) return self->write();
-                      if (self->closing_) self->close_now();
+                      if (self->closing_) return self->close_now();
+                      const auto tell = self->handlers_.on_sent;
+                      if (tell) tell();
                     });
 }
 

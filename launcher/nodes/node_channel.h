@@ -32,6 +32,8 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
     std::function<void(const NodeMessage& message)> on_message;
     // "its connection has ended"; kProtocol if the peer is not a node.
     std::function<void(const Error& reason)> on_end;
+    // Everything is sent. May be empty.
+    std::function<void()> on_sent = {};
   };
 
   // `received` has already been read from the socket.

@@ -50,7 +50,7 @@ struct JoinRequest {
   int workers = 1;  // On this node.
   int max_restarts = 0;
   int hang_after_ms = 0;  // --hang-after; 0: none.
-  std::string records;    // The flag that makes its workers record collectives; may be empty.
+  std::string records;    // The flag that makes its workers record values; may be empty.
   std::string role;
   std::string host;  // Its name in messages to users.
   friend bool operator==(const JoinRequest&, const JoinRequest&) = default;

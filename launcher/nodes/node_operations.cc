@@ -68,7 +68,9 @@ RankOperation rank_from(const OperationsJson& all, const std::vector<Operation>&
   constexpr std::int64_t kSpanMax = kOperationTimeMax.time_since_epoch().count();
   const auto time = [base](const OperationsJson& field) {
     const OperationTime sum = base + nanoseconds(between(field, -kSpanMax, kSpanMax));
-    if (sum < OperationTime()) throw std::out_of_range("a time before 1970");
+    if (sum < OperationTime() || sum > kOperationTimeMax) {
+      throw std::out_of_range("a time is not from 1970 to 2116");
+    }
     return sum;
   };
   RankOperation one{.rank = Rank(between(all[1], 0, kGroupSizeMax)),

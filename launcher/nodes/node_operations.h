@@ -32,6 +32,7 @@ struct NodeOperations {
   int attempt = 0;
   std::vector<RankOperation> operations;
   std::uint64_t missed = 0;  // Operations that are not in any message.
+  int node = 0;              // Set by node 0; not sent.
   friend bool operator==(const NodeOperations&, const NodeOperations&) = default;
 };
 

@@ -60,7 +60,8 @@ class Nodes {
   virtual void send_operations(int attempt, std::vector<RankOperation> operations,
                                std::uint64_t missed) = 0;
 
-  // On node 0: the nodes that have not answered for three seconds.
+  // On node 0: the nodes that have not answered for 2.5 seconds. Of the others, it knows all that
+  // they had read until then.
   virtual std::vector<RanksOfNode> silent() const = 0;
 
   // This node's IP address on a connection to another node; empty before StartNode.

@@ -20,7 +20,7 @@ std::string hang_after_text(std::chrono::milliseconds limit) {
 }
 
 std::string records_text(const std::string& flag) {
-  return flag.empty() ? "no --collectives" : printable(flag, 80);
+  return flag.empty() ? "no --digest" : printable(flag, 80);
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
   EXPECT_THAT(refused([](auto& r) { r.hang_after_ms = 1500; }),
               HasSubstr("it has --hang-after 1.5, node 0 has no --hang-after"));
   EXPECT_THAT(refused([](auto& r) { r.records = "--digest"; }),
-              HasSubstr("it has --digest, node 0 has no --collectives"));
+              HasSubstr("it has --digest, node 0 has no --digest"));
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
               HasSubstr("--node-rank 1 is taken: host1 has it"));
   // The refused requests do not count as joined.

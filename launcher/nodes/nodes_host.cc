@@ -26,7 +26,7 @@ constexpr int kNamedMax = 5;
 // The first questions for a node's time follow at once, the others after a pause.
 constexpr int kQuickQuestions = 8;
 constexpr auto kQuestionPause = std::chrono::seconds(1);
-constexpr auto kSilence = std::chrono::seconds(3);
+constexpr std::chrono::milliseconds kSilence(2500);
 
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
@@ -59,7 +59,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     ClockOffset clock;
     std::int64_t question = 0;  // The last one.
     bool waits = false;         // For its answer.
-    NodesCoordinator::TimePoint asked;
+    NodesCoordinator::TimePoint asked, answered;
   };
 
   asio::io_context& io;
@@ -103,6 +103,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     moved.mapped().timer.reset();
     moved.mapped().channel->send(JoinAccepted{own.host});
     moved.mapped().node = action.node;
+    moved.mapped().answered = now();
     ask_time(joined.insert(std::move(moved)).position->second);
   }
 
@@ -117,8 +118,11 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     questions.expires_after(kQuestionPause);
     questions.async_wait([self = shared_from_this()](error_code error) {
       if (error || self->closed) return;
-      for (auto& [number, peer] : self->joined) {
-        if (!peer.waits) self->ask_time(peer);
+      std::vector<NodePeer> all;
+      for (const auto& [number, peer] : self->joined) all.push_back(number);
+      for (const NodePeer number : all) {  // Asking may end the connection.
+        const auto found = self->joined.find(number);
+        if (found != self->joined.end() && !found->second.waits) self->ask_time(found->second);
       }
       self->ask_times();
     });
@@ -128,6 +132,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     Peer& peer = joined.at(number);
     if (!peer.waits || answer.question != peer.question) return;
     peer.waits = false;
+    peer.answered = now();
     peer.clock.add({.told = answer.time,
                     .answered = std::chrono::system_clock::now(),
                     .round_trip = now() - peer.asked});
@@ -140,6 +145,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     if (!clock || !handlers.on_operations) return;
     const RanksOfNode its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
     NodeOperations here = message;
+    here.node = peer.node;
     for (auto& [rank, operation] : here.operations) {
       if (rank.value() < its.first || rank.value() >= its.first + its.count) {
         return turn_out(number, "it sends operations of other nodes' ranks");
@@ -164,8 +170,8 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     std::vector<RanksOfNode> all;
     const auto ranks = coordinator.ranks();
     for (const auto& [number, peer] : joined) {
-      const bool is_silent = peer.waits && now() - peer.asked > kSilence;
-      if (is_silent) all.push_back(ranks[static_cast<std::size_t>(peer.node)]);
+      if (now() - peer.answered > kSilence)
+        all.push_back(ranks[static_cast<std::size_t>(peer.node)]);
     }
     return all;
   }

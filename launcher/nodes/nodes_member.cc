@@ -30,7 +30,8 @@ constexpr milliseconds kOneAttempt(10'000);                   // For name look-u
 // exiting.
 constexpr int kUnansweredMax = 5;
 // While more waits to be sent, operations wait.
-constexpr std::size_t kOperationsUnsentMax = 4 * kNodeMessageBytesMax;
+constexpr std::size_t kOperationsUnsentMax = 3 * kNodeMessageBytesMax;
+constexpr std::size_t kLastUnsentMax = 5 * kNodeMessageBytesMax;
 constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
 
 }  // namespace
@@ -152,7 +153,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
         std::move(socket), "",
         {.on_message =
              [self = shared_from_this()](const NodeMessage& message) { self->received(message); },
-         .on_end = [self = shared_from_this()](const Error& reason) { self->ended(reason); }});
+         .on_end = [self = shared_from_this()](const Error& reason) { self->ended(reason); },
+         .on_sent = [self = shared_from_this()] { self->send_from_outbox(kOperationsUnsentMax); }});
     channel->greet();
     channel->send(request);
   }
@@ -221,6 +223,9 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void report(const NodeReport& report) {
     if (phase == Phase::kJoined || phase == Phase::kStarted) {
+      const bool is_last = std::holds_alternative<NodeSucceeded>(report) ||
+                           std::holds_alternative<NodeStopped>(report);
+      if (is_last) send_last_operations();
       if (channel) channel->send(message_of(report));
     } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
       // No connection to node 0, so this node decides.
@@ -236,9 +241,19 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (phase != Phase::kStarted || !channel) return;
     if (of_attempt != outbox.attempt()) outbox.begin(of_attempt);
     outbox.add(std::move(operations), missed);
-    while (channel && !outbox.is_empty() && channel->unsent() < kOperationsUnsentMax) {
+    send_from_outbox(kOperationsUnsentMax);
+  }
+
+  void send_from_outbox(std::size_t unsent_max) {
+    while (channel && !outbox.is_empty() && channel->unsent() < unsent_max) {
       channel->send(outbox.next());
     }
+  }
+
+  // Before this node reports that its workers have ended: what does not fit any more is counted.
+  void send_last_operations() {
+    send_from_outbox(kLastUnsentMax);
+    if (channel && !outbox.is_empty()) channel->send(outbox.give_up());
   }
 
   void close() {

@@ -21,6 +21,12 @@ void OperationOutbox::add(std::vector<RankOperation> operations, std::uint64_t m
   }
 }
 
+NodeOperations OperationOutbox::give_up() {
+  missed_ += operations_.size();
+  operations_.clear();
+  return next();
+}
+
 NodeOperations OperationOutbox::next() {
   constexpr std::size_t kHeadBytes = kKiB;
   NodeOperations message{

@@ -35,6 +35,9 @@ class OperationOutbox {
   // The oldest ones that fit into a message.
   NodeOperations next();
 
+  // Leaves out the rest. The message only counts it.
+  NodeOperations give_up();
+
  private:
   int attempt_ = 0;
   std::deque<RankOperation> operations_;

@@ -50,6 +50,13 @@ TEST(OperationOutboxTest, LeavesOutTheOldestAndCountsThem) {
   EXPECT_EQ(message.operations.front().operation.number, 11U);
 }
 
+TEST(OperationOutboxTest, CountsWhatItGivesUp) {
+  OperationOutbox outbox;
+  outbox.add(operations(10), 2);
+  EXPECT_EQ(outbox.give_up(), NodeOperations{.missed = 12});
+  EXPECT_TRUE(outbox.is_empty());
+}
+
 TEST(OperationOutboxTest, ForgetsThePreviousAttempt) {
   OperationOutbox outbox;
   outbox.add(operations(10), 2);

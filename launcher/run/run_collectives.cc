@@ -9,8 +9,8 @@ namespace distrun {
 
 namespace {
 
-// What node 0 knows of other nodes is a reading or two old.
-constexpr std::chrono::seconds kAgeMax{1};
+// What node 0 knows of nodes that are not silent is not older than that.
+constexpr std::chrono::seconds kAgeMax{3};
 
 }  // namespace
 
@@ -88,6 +88,7 @@ void RunCollectives::pass_on() {
 
 void RunCollectives::take(const NodeOperations& operations) {
   if (has_ended_ || operations.attempt != attempt_) return;
+  if (operations.missed > 0) check_.lose_ends(operations.node);
   for (const auto& [rank, operation] : operations.operations) check_.add(rank.value(), operation);
   check_.miss(operations.missed);
   check_.judge();
@@ -109,7 +110,7 @@ std::string RunCollectives::line() {
   std::string silent;
   for (const RanksOfNode& node : nodes_.silent()) {
     for (int i = 0; i < node.count; ++i) unknown.ranks.insert(node.first + i);
-    silent += fmt::format("; node {} ({}) does not answer", node.node, node.host);
+    silent += fmt::format("; node {} ({}) has not answered lately", node.node, node.host);
   }
   const std::string line = check_.line(unknown);
   return line.empty() ? line : line + silent;
