@@ -1,9 +1,9 @@
-// CollectiveCheck compares what the ranks of a run record of their collectives: it finds
-// stragglers, ranks with different values, and differences from a recorded run.
+// CollectiveCheck compares the collectives that the ranks of a run record. It finds stragglers,
+// ranks with different values, and differences from a recorded run.
 //
 //     CollectiveCheck check({.digests = true}, {.on_straggler = …, .on_difference = …});
 //     check.begin();                         // An attempt starts.
-//     check.add(rank, operation);            // When it has begun, and again when it has ended.
+//     check.add(rank, operation);            // When it starts, and again when it ends.
 //     check.judge();                         // Calls the handlers.
 //     check.line({})                         // "rank 2 has not entered all_reduce, number 8 of …"
 //     check.end();                           // All ranks have ended.
@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "evidence/operations/collective_table.h"
 #include "evidence/operations/digest_check.h"

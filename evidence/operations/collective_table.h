@@ -51,14 +51,16 @@ class CollectiveTable {
   std::vector<CollectiveOfRanks> take_entered() { return std::exchange(entered_, {}); }
   std::vector<CollectiveOfRanks> take_ended() { return std::exchange(ended_, {}); }
 
-  // What the table may not know yet.
+  // Limits of the table's knowledge.
   struct Unknown {
-    // What ranks have done since then: collectives that began later do not count as waits.
+    // Later operations may be missing in the table. A rank in a collective that began later does
+    // not count as waiting.
     OperationTime since = OperationTime::max();
-    std::set<int> ranks = {};  // These cannot be called missing.
+    std::set<int> ranks = {};  // These ranks are never called missing.
   };
 
-  // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
+  // The collectives in which ranks wait, and the ranks that are missing there; empty if no rank is
+  // in one.
   std::string line(const Unknown& unknown) const;
   std::string line() const { return line(Unknown()); }
 

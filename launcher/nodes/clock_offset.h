@@ -6,8 +6,8 @@
 //     if (const auto now = offset.estimate(time)) time_here = time_there - now->offset;
 //
 // The answer may have been on its way for any part of the round trip. Clocks also drift apart: each
-// second since the answer adds to the error. The best of the last answers counts. If somebody sets
-// a clock, the next answer contradicts the ones before, and replaces them.
+// second since the answer adds to the error. The best of the last answers counts. If a clock is
+// set, the next answer contradicts the ones before, and replaces them.
 //
 // Pure.
 #pragma once
@@ -35,7 +35,7 @@ class ClockOffset {
 
   void add(const Answer& answer);
 
-  // At a time by this clock. nullopt: there was no answer yet.
+  // At a time by this clock. nullopt before the first answer.
   std::optional<Estimate> estimate(OperationTime now) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "launcher/nodes/nodes_host.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,7 +27,6 @@ constexpr int kNamedMax = 5;
 // The first questions for a node's time follow at once, the others after a pause.
 constexpr int kQuickQuestions = 8;
 constexpr auto kQuestionPause = std::chrono::seconds(1);
-constexpr std::chrono::milliseconds kSilence(2500);
 
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
@@ -56,6 +56,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     std::shared_ptr<NodeChannel> channel;
     std::unique_ptr<asio::steady_timer> timer;  // Until it asks to join.
     int node = 0;
+    std::optional<RanksOfNode> its;  // Known when all nodes have joined.
     ClockOffset clock;
     std::int64_t question = 0;  // The last one.
     bool waits = false;         // For its answer.
@@ -140,10 +141,11 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void handle(NodePeer number, const NodeOperations& message) {
-    const Peer& peer = joined.at(number);
+    Peer& peer = joined.at(number);
     const auto clock = peer.clock.estimate(std::chrono::system_clock::now());
     if (!clock || !handlers.on_operations) return;
-    const RanksOfNode its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
+    if (!peer.its) peer.its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
+    const RanksOfNode& its = *peer.its;
     NodeOperations here = message;
     here.node = peer.node;
     for (auto& [rank, operation] : here.operations) {
@@ -170,8 +172,8 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     std::vector<RanksOfNode> all;
     const auto ranks = coordinator.ranks();
     for (const auto& [number, peer] : joined) {
-      if (now() - peer.answered > kSilence)
-        all.push_back(ranks[static_cast<std::size_t>(peer.node)]);
+      if (now() - peer.answered <= options.silence) continue;
+      all.push_back(ranks[static_cast<std::size_t>(peer.node)]);
     }
     return all;
   }

@@ -33,6 +33,8 @@ class NodesHost : public Nodes {
     // After this time, it reports nodes that have not joined, or have not ended their workers.
     std::chrono::milliseconds patience = std::chrono::seconds(5);
     std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
+    // A node that has not answered for so long is silent.
+    std::chrono::milliseconds silence = std::chrono::milliseconds(2500);
   };
 
   // `own` is node 0's request; the others must agree with it.

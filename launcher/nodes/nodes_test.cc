@@ -174,6 +174,56 @@ TEST_F(NodesTest, Node0ConvertsTheTimesOfAnotherClock) {
   }
 }
 
+// The network takes less than that at once.
+TEST_F(NodesTest, OperationsAtTheEndArriveOrAreCounted) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  constexpr std::size_t kAll = 10'000;
+  other.send_operations(0, {kAll, all_reduce_of(1, std::chrono::system_clock::now())}, 0);
+  other.report(NodeSucceeded{0});
+  host_->report(NodeSucceeded{0});
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
+  std::size_t arrived = 0, missed = 0;
+  for (const NodeOperations& message : host_log_.operations) {
+    arrived += message.operations.size();
+    missed += message.missed;
+  }
+  EXPECT_GT(arrived, 0U);
+  EXPECT_EQ(arrived + missed, kAll);
+}
+
+TEST_F(NodesTest, OperationsThatWaitAreSentWhenThereIsRoom) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  constexpr std::size_t kAll = 10'000;
+  other.send_operations(0, {kAll, all_reduce_of(1, std::chrono::system_clock::now())}, 0);
+  std::size_t arrived = 0;
+  EXPECT_TRUE(comes_to([&] {
+    arrived = 0;
+    for (const NodeOperations& message : host_log_.operations) arrived += message.operations.size();
+    return arrived == kAll;
+  })) << arrived;
+}
+
+TEST_F(NodesTest, Node0KnowsNodesThatHaveNotAnswered) {
+  host(2, {.silence = milliseconds(1)});
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  // After the first answers, node 0 asks only once a second.
+  ASSERT_TRUE(comes_to([&] { return !host_->silent().empty(); }));
+  EXPECT_EQ(host_->silent()[0].node, 1);
+  EXPECT_EQ(host_->silent()[0].first, 1);
+}
+
+TEST_F(NodesTest, NodeThatAnswersIsNotSilent) {
+  host();
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  EXPECT_THAT(host_->silent(), IsEmpty());
+}
+
 TEST_F(NodesTest, NodeThatSendsOperationsOfOtherRanksIsLost) {
   host();
   NodesMember& other = member(request(1), log_);

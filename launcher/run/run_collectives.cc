@@ -77,7 +77,18 @@ void RunCollectives::begin_attempt(int attempt) {
   to_send_.clear();
   missed_to_send_ = 0;
   check_.begin();
+  warn_of_other_world_size();
   watch_.begin_attempt();
+}
+
+// With one node, the run does not start then. With several, the ranks are known only now.
+void RunCollectives::warn_of_other_world_size() {
+  if (attempt_ > 0 || context_.recorded == nullptr) return;
+  const int recorded = context_.recorded->world_size();
+  if (recorded == plan_.world_size) return;
+  tell_(NodeNotice{fmt::format(
+      "--compare-digests: the recorded run had {} ranks, and this run has {}; start {} ranks",
+      recorded, plan_.world_size, recorded)});
 }
 
 void RunCollectives::pass_on() {

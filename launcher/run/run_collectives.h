@@ -61,6 +61,7 @@ class RunCollectives {
  private:
   OperationWatch::Handlers watch_handlers();
   CollectiveCheck::Handlers check_handlers(const LaunchContext& context);
+  void warn_of_other_world_size();
   void pass_on();
 
   const LaunchPlan& plan_;
