@@ -12,6 +12,7 @@
 #   hangs      programs that hang in seven ways: their ranks and places
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives  ranks that are missing, late, or have other values
+#   nodes      the same on two nodes
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
@@ -82,7 +83,8 @@ store() {
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
 hangs() { repeat '^hangs_test' -C soak; }
-collectives() { repeat '^followed_test' -C soak; }
+collectives() { repeat '^followed_test' -C soak -E '^followed_test.nodes'; }
+nodes() { repeat '^followed_test.nodes' -C soak; }
 jitter() {
   if [ -z "$python" ]; then
     say 'skipped: the build has no Python that can import torch'
@@ -93,11 +95,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter collectives fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter collectives nodes fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | collectives | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | collectives | nodes | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2
