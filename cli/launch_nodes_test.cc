@@ -24,6 +24,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::lines;
+using testing::own_address;
 using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::run_program;
@@ -56,13 +57,6 @@ class LaunchNodesTest : public ::testing::Test {
     // Node 0's first line.
     if (result.err.starts_with(kListens)) result.err.erase(0, result.err.find('\n') + 1);
     return result;
-  }
-
-  // Each test has its own address, so tests can run in parallel.
-  static std::string own_address() {
-    static int tests = 0;
-    const int pid = ::getpid();
-    return fmt::format("127.{}.{}.{}", 100 + ++tests % 100, 1 + (pid >> 8) % 250, 1 + pid % 250);
   }
 
   // Another process's socket at the store's address.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -313,6 +314,26 @@ TEST_F(FakeRecorderTest, ASignalEndsTheRunWhileAWorkerIsAsked) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
   EXPECT_THAT(result.out, HasSubstr("ended by SIGTERM\n"));
   EXPECT_THAT(result.err, HasSubstr("distrun: where the workers are: "));
+}
+
+// The recorders of a node know only its own ranks.
+TEST_F(FakeRecorderTest, Node0NamesARankOfAnotherNode) {
+  const std::string address = testing::own_address();
+  const auto node = [&](int number) {
+    return std::async(std::launch::async, [=, this] {
+      return run("answer", {"--nnodes", "2", "--node-rank", std::to_string(number), "--master-addr",
+                            address, "--timeout", "3"});
+    });
+  };
+  auto first = node(0), second = node(1);
+  EXPECT_THAT(first.get().err,
+              AllOf(HasSubstr("distrun: collectives: rank 0 waits in all_reduce, number 1 of "
+                              "group 0\n"),
+                    HasSubstr("distrun: collectives: rank 1 has not entered all_reduce, number 1 "
+                              "of group 0; rank 0 waits in it\n"),
+                    HasSubstr("\n  collectives: rank 1 has not entered all_reduce, number 1 of "
+                              "group 0; rank 0 waits in it\n")));
+  EXPECT_THAT(second.get().err, Not(HasSubstr("collectives:")));
 }
 
 TEST_F(FakeRecorderTest, LogFoldersKeepTheDumpsAndNoPipes) {

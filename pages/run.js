@@ -33,7 +33,7 @@ function workerLane(rank) {
     if (ended && hasFailed(ended)) lane.marks.push({at: to, kind: isFirstFailure(ended) ? 'fail' : 'kill', title: `${text}, at ${time(to)}`});
   }
   for (const one of events.filter((some) => some.event === 'stacks_read')) {
-    lane.marks.push({at: sinceBegin(one), kind: 'note', title: `At ${time(sinceBegin(one))}, distrun read the stacks: ${one.where}`});
+    lane.marks.push({at: sinceBegin(one), kind: 'note', title: `At ${time(sinceBegin(one))}: ${whereText(one)}`});
   }
   return lane;
 }
@@ -137,10 +137,15 @@ const kTexts = {
   run_continued: () => 'The run was continued',
   workers_still_running: (one) => `Still running: ${rankList(one.workers.map((worker) => worker.rank))}`
     + (one.kill_in_s === undefined ? '' : `; SIGKILL in ${duration(one.kill_in_s)}`),
-  stacks_read: (one) => 'Where the workers were: ' + one.where,
+  stacks_read: whereText,
   attempt_failed: (one) => `Attempt ${one.attempt} failed` + (one.culprit ? `: rank ${one.culprit.rank}, ${endText(one.culprit)}` : ` (${one.cause})`),
   run_ended: (one) => (one.cause === 'succeeded' ? 'The run succeeded' : `The run ended (${one.cause.replaceAll('_', ' ')}); exit status ${one.exit_status}`),
 };
+
+function whereText(one) {
+  return [one.collectives && 'Collectives: ' + one.collectives, one.where && 'Where the workers were: ' + one.where]
+    .filter(Boolean).join('. ');
+}
 
 // If a run restarts very often, the record lacks attempts in the middle.
 function restartText(one) {

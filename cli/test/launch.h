@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -30,6 +31,13 @@ inline ProgramResult launch(std::vector<std::string> arguments,
 inline ProgramResult launch_shell(int workers, const std::string& script,
                                   const ProgramOptions& options = {}) {
   return launch({"--nproc-per-node", std::to_string(workers), "sh", "-c", script}, options);
+}
+
+// A loopback address for node 0. Each call gives another one, so tests can run in parallel.
+inline std::string own_address() {
+  static int calls = 0;
+  const int pid = ::getpid();
+  return fmt::format("127.{}.{}.{}", 100 + ++calls % 100, 1 + (pid >> 8) % 250, 1 + pid % 250);
 }
 
 inline std::vector<std::string> lines(const std::string& text) {

@@ -19,6 +19,9 @@ inline constexpr OperationTime kOperationTimeMax{
     std::chrono::nanoseconds((std::int64_t{1} << 62) - 1)};
 inline constexpr int kGroupSizeMax = 1 << 24;
 
+// Readers also cut longer texts, such as names of groups.
+inline constexpr std::size_t kOperationTextBytesMax = 64;
+
 inline constexpr std::size_t kDigestBlocks = 16;
 // A checksum of each sixteenth of a tensor's bytes (digest.h).
 using BlockDigests = std::array<std::uint32_t, kDigestBlocks>;

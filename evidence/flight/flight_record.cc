@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/text/json_number.h"
 #include "common/text/parse_number.h"
 #include "common/text/printable.h"
 
@@ -19,8 +20,6 @@ namespace distrun {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kTextBytesMax = 100;
 
 const json& at(const json& object, const char* name) {
   static const json kNone;
@@ -35,7 +34,7 @@ std::optional<std::int64_t> number_at(const json& object, const char* name) {
 
 std::string text_at(const json& list, std::size_t index) {
   return list.is_array() && list.size() > index && list[index].is_string()
-             ? printable(list[index].get_ref<const std::string&>(), kTextBytesMax)
+             ? printable(list[index].get_ref<const std::string&>(), kOperationTextBytesMax)
              : "";
 }
 
@@ -45,10 +44,16 @@ std::set<int> ranks_in(const json& list) {
   std::set<int> all;
   if (!ranks.is_array()) return all;
   for (const json& rank : ranks) {
-    if (!rank.is_number_integer()) return {};
-    all.insert(rank.get<int>());
+    const auto number = whole_number<int>(rank);
+    if (!number || *number < 0 || *number > kGroupSizeMax) return {};
+    all.insert(*number);
   }
   return all;
+}
+
+OperationTime time_of(std::int64_t since_1970_ns) {
+  return std::clamp(OperationTime(std::chrono::nanoseconds(since_1970_ns)), OperationTime(),
+                    kOperationTimeMax);
 }
 
 // "[1024, 2]" of [[1024, 2], [7]].
@@ -58,7 +63,7 @@ std::string first_sizes(const json& all) {
   for (const json& size : all[0]) {
     if (size.is_number_integer()) sizes.push_back(size.get<std::int64_t>());
   }
-  return printable(fmt::format("[{}]", fmt::join(sizes, ", ")), kTextBytesMax);
+  return printable(fmt::format("[{}]", fmt::join(sizes, ", ")), kOperationTextBytesMax);
 }
 
 // c10d's names of the operations, where users know others.
@@ -75,7 +80,7 @@ void name_operation(Operation& operation, std::string_view profiling_name) {
   std::string_view name = profiling_name;
   if (colon != std::string_view::npos) name.remove_prefix(colon + 1);
   const auto blank = name.find(' ');
-  operation.op = printable(users_name(name.substr(0, blank)), kTextBytesMax);
+  operation.op = printable(users_name(name.substr(0, blank)), kOperationTextBytesMax);
   if (blank == std::string_view::npos) return;
   const auto arrow = name.find_first_of("<>", blank);
   if (arrow == std::string_view::npos) return;
@@ -100,7 +105,7 @@ class Dump {
     operation.sizes = first_sizes(at(entry, "input_sizes"));
     operation.group = text_at(group, 0);
     operation.group_size = size_of(operation.group, text_at(group, 1));
-    operation.began = OperationTime(std::chrono::nanoseconds(*began));
+    operation.began = time_of(*began);
     if (at(entry, "is_p2p") == true) {
       operation.tells_end = false;
       return operation;
@@ -108,8 +113,7 @@ class Dump {
     if (*sequence <= 0) return std::nullopt;
     operation.sequence = static_cast<std::uint32_t>(*sequence);
     if (has_ended(entry, *sequence)) {
-      operation.ended = OperationTime(std::chrono::nanoseconds(
-          number_at(entry, "time_discovered_completed_ns").value_or(*began)));
+      operation.ended = time_of(number_at(entry, "time_discovered_completed_ns").value_or(*began));
     }
     return operation;
   }
@@ -149,7 +153,7 @@ FlightRecord flight_record(const json& dump, int world_size) {
   if (!groups.is_object()) return record;
   for (const auto& [name, group] : groups.items()) {
     auto ranks = ranks_in(at(group, "ranks"));
-    if (!ranks.empty()) record.members[printable(name, kTextBytesMax)] = std::move(ranks);
+    if (!ranks.empty()) record.members[printable(name, kOperationTextBytesMax)] = std::move(ranks);
   }
   return record;
 }

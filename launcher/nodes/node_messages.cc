@@ -89,6 +89,7 @@ struct ToJson {
     return {{"type", "finish"}, {"verdict", json_of(m.verdict)}};
   }
   MessageJson operator()(const NodeOperations& m) const { return distrun::json_of(m); }
+  MessageJson operator()(const RankFlight& m) const { return distrun::json_of(m); }
   MessageJson operator()(const AskTime& m) const {
     return {{"type", "ask_time"}, {"question", m.question}};
   }
@@ -176,6 +177,7 @@ NodeMessage message_from(const MessageJson& object) {
   }
   if (type == "finish") return FinishNode{verdict_from(object)};
   if (type == "operations") return node_operations_from(object);
+  if (type == "flight") return rank_flight_from(object);
   if (type == "ask_time") return AskTime{required_number<std::int64_t>(object.at("question"))};
   if (type == "time") return time_from(object);
   throw std::out_of_range("unknown message type '" + type + "'");

@@ -10,6 +10,7 @@
 //       NodeQuiet ───────────────────────────▶       with --hang-after: it makes no progress
 //       NodeFailed | NodeSucceeded ──────────▶
 //       ◀───────────────────────────── StopNode      with the verdict: a node has failed
+//       RankFlight ──────────────────────────▶       of each worker that has told where its GPU is
 //       NodeStopped ─────────────────────────▶       all its workers have ended
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
 //
@@ -32,12 +33,13 @@
 #include "common/units.h"
 #include "distrun/result.h"
 #include "launcher/nodes/node_operations.h"
+#include "launcher/nodes/rank_flight.h"
 #include "launcher/outcome/nodes_verdict.h"
 
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 3;
+inline constexpr int kNodeProtocol = 4;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
@@ -115,9 +117,9 @@ struct TellTime {
 
 using NodeReport = std::variant<NodeFailed, NodeQuiet, NodeSucceeded, NodeStopped>;
 using NodeOrder = std::variant<StartNode, StopNode, FinishNode>;
-using NodeMessage =
-    std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet, NodeSucceeded,
-                 NodeStopped, StartNode, StopNode, FinishNode, NodeOperations, AskTime, TellTime>;
+using NodeMessage = std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet,
+                                 NodeSucceeded, NodeStopped, StartNode, StopNode, FinishNode,
+                                 NodeOperations, RankFlight, AskTime, TellTime>;
 
 NodeMessage message_of(const NodeReport& report);
 NodeMessage message_of(const NodeOrder& order);

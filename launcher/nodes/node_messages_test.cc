@@ -67,7 +67,12 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
       FinishNode{kVerdict},
       AskTime{17},
       TellTime{17, OperationTime(std::chrono::nanoseconds(1790000000123456789))},
-      NodeOperations{.attempt = 2, .operations = operations(), .missed = 3}};
+      NodeOperations{.attempt = 2, .operations = operations(), .missed = 3},
+      RankFlight{.attempt = 2,
+                 .rank = Rank(4),
+                 .operations = {operations()[0].operation},
+                 .members = {{"0", {0, 4, 7}}, {"1", {}}}},
+      RankFlight{.attempt = 2, .rank = Rank(4)}};
   for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
 }
 
@@ -104,7 +109,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 3, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "records": "", "role": "", "host": "")";
+      R"("protocol": 4, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "",
            "hello",
@@ -133,6 +138,15 @@ TEST(NodeMessagesTest, RejectsInvalidMessages) {
            R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,
                "calls": [["0", 2, 1, "all_reduce", "", "", 0, 0, -1]],
                "ranks": [[0, 0, 0, 1, 0, null, true, null, [1, 2]]]})",
+           R"({"type": "flight", "rank": 0, "members": {}})",
+           R"({"type": "flight", "rank": -1, "members": {},
+               "operations": {"attempt": 0, "missed": 0, "time": 0, "calls": [], "ranks": []}})",
+           R"({"type": "flight", "rank": 0, "members": {"0": [-1]},
+               "operations": {"attempt": 0, "missed": 0, "time": 0, "calls": [], "ranks": []}})",
+           R"({"type": "flight", "rank": 1, "members": {},
+               "operations": {"attempt": 0, "missed": 0, "time": 0,
+                              "calls": [["0", 2, 1, "all_reduce", "", "", 0, 0, -1]],
+                              "ranks": [[0, 0, 0, 1, 0, null, true, null, null]]}})",
            R"({"type": "finish", "verdict": {"status": 256, "node": 0, "host": "",
                "headline": "", "details": "", "notes": ""}})"}) {
     const auto message = node_message_from(line);

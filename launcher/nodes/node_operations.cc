@@ -15,7 +15,6 @@ namespace {
 using OperationsJson = nlohmann::json;
 using std::chrono::nanoseconds;
 
-constexpr std::size_t kCallTextBytesMax = 64;  // An OperationSlot has no longer ones.
 constexpr std::size_t kEscapeBytesMax = 6;
 constexpr std::size_t kNumbersBytesMax = 700;  // Of one operation, with digests.
 
@@ -29,7 +28,7 @@ Number between(const OperationsJson& field, Number min, Number max) {
 }
 
 std::string text_in(const OperationsJson& field) {
-  return printable(field.get<std::string>(), kCallTextBytesMax);
+  return printable(field.get<std::string>(), kOperationTextBytesMax);
 }
 
 OperationsJson call_of(const Operation& operation) {

@@ -43,6 +43,8 @@ struct NodesHandlers {
   // On node 0: what workers of another node have recorded. Node and clock error are set, and the
   // times are by the clock of node 0.
   std::function<void(const NodeOperations& operations)> on_operations;
+  // On node 0: what the flight recorder of a rank of another node knew when its attempt ended.
+  std::function<void(const RankFlight& flight)> on_flight;
   // Occasional messages for users: missing nodes, refused nodes.
   std::function<void(const std::string& text)> on_notice;
 };
@@ -59,6 +61,9 @@ class Nodes {
   // `missed`: operations that are lost already.
   virtual void send_operations(int attempt, std::vector<RankOperation> operations,
                                std::uint64_t missed) = 0;
+
+  // To node 0. On node 0, nothing.
+  virtual void send_flight(const RankFlight& flight) = 0;
 
   // On node 0: the nodes that have not answered for 2.5 seconds. Of the others, it knows all that
   // they had read until then.

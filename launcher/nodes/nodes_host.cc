@@ -39,6 +39,10 @@ NodesCoordinator::Options coordinator_options(const JoinRequest& own,
           .stop_timeout = options.stop_timeout};
 }
 
+bool has(const RanksOfNode& node, Rank rank) {
+  return rank.value() >= node.first && rank.value() < node.first + node.count;
+}
+
 }  // namespace
 
 struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
@@ -140,16 +144,27 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     if (peer.question < kQuickQuestions) ask_time(peer);
   }
 
+  const RanksOfNode& ranks_of(Peer& peer) {
+    if (!peer.its) peer.its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
+    return *peer.its;
+  }
+
+  void handle(NodePeer number, const RankFlight& flight) {
+    if (!has(ranks_of(joined.at(number)), flight.rank)) {
+      return turn_out(number, "it sends operations of other nodes' ranks");
+    }
+    if (handlers.on_flight) handlers.on_flight(flight);
+  }
+
   void handle(NodePeer number, const NodeOperations& message) {
     Peer& peer = joined.at(number);
     const auto clock = peer.clock.estimate(std::chrono::system_clock::now());
     if (!clock || !handlers.on_operations) return;
-    if (!peer.its) peer.its = coordinator.ranks()[static_cast<std::size_t>(peer.node)];
-    const RanksOfNode& its = *peer.its;
+    const RanksOfNode& its = ranks_of(peer);
     NodeOperations here = message;
     here.node = peer.node;
     for (auto& [rank, operation] : here.operations) {
-      if (rank.value() < its.first || rank.value() >= its.first + its.count) {
+      if (!has(its, rank)) {
         return turn_out(number, "it sends operations of other nodes' ranks");
       }
       const auto by_own_clock = [&](OperationTime time) {
@@ -262,6 +277,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
           if constexpr (std::is_constructible_v<NodeReport, Message>) {
             step(NodeReported{peer, some});
           } else if constexpr (std::is_same_v<Message, NodeOperations> ||
+                               std::is_same_v<Message, RankFlight> ||
                                std::is_same_v<Message, TellTime>) {
             handle(peer, some);
           } else {

@@ -51,6 +51,7 @@ class NodesHost : public Nodes {
   void join() override;
   void report(const NodeReport& report) override;
   void send_operations(int, std::vector<RankOperation>, std::uint64_t) override {}
+  void send_flight(const RankFlight&) override {}
   std::vector<RanksOfNode> silent() const override;
   std::string own_address() const override;
   void close() override;

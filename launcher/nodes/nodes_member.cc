@@ -32,6 +32,7 @@ constexpr int kUnansweredMax = 5;
 // While more waits to be sent, operations wait.
 constexpr std::size_t kOperationsUnsentMax = 3 * kNodeMessageBytesMax;
 constexpr std::size_t kLastUnsentMax = 5 * kNodeMessageBytesMax;
+constexpr std::size_t kFlightsUnsentMax = 4 * kNodeMessageBytesMax;
 constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
 
 }  // namespace
@@ -256,6 +257,12 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (channel && !outbox.is_empty()) channel->send(outbox.give_up());
   }
 
+  // Without those for which there is no room.
+  void send_flight(const RankFlight& flight) {
+    if (phase != Phase::kStarted || !channel || channel->unsent() > kFlightsUnsentMax) return;
+    if (const auto fitting = fit_into_message(flight)) channel->send(*fitting);
+  }
+
   void close() {
     closed = true;
     stop();
@@ -289,6 +296,7 @@ void NodesMember::send_operations(int attempt, std::vector<RankOperation> operat
                                   std::uint64_t missed) {
   impl_->send_operations(attempt, std::move(operations), missed);
 }
+void NodesMember::send_flight(const RankFlight& flight) { impl_->send_flight(flight); }
 std::string NodesMember::own_address() const {
   return impl_->channel ? impl_->channel->own_address() : "";
 }

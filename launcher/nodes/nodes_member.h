@@ -36,6 +36,7 @@ class NodesMember : public Nodes {
   void report(const NodeReport& report) override;
   void send_operations(int attempt, std::vector<RankOperation> operations,
                        std::uint64_t missed) override;
+  void send_flight(const RankFlight& flight) override;
   std::vector<RanksOfNode> silent() const override { return {}; }
   std::string own_address() const override;
   void close() override;

@@ -38,12 +38,14 @@ struct Log {
   std::vector<std::string> errors, notices;
   std::vector<int> renewed;
   std::vector<NodeOperations> operations;
+  std::vector<RankFlight> flights;
 
   NodesHandlers handlers() {
     return {.on_order = [this](const NodeOrder& order) { orders.push_back(order); },
             .on_renew_store = [this](int attempt) { renewed.push_back(attempt); },
             .on_error = [this](const Error& error) { errors.push_back(error.message); },
             .on_operations = [this](const NodeOperations& all) { operations.push_back(all); },
+            .on_flight = [this](const RankFlight& flight) { flights.push_back(flight); },
             .on_notice = [this](const std::string& text) { notices.push_back(text); }};
   }
 };
@@ -233,6 +235,29 @@ TEST_F(NodesTest, NodeThatSendsOperationsOfOtherRanksIsLost) {
   EXPECT_EQ(std::get<StopNode>(host_log_.orders[1]).verdict.headline,
             "lost: it sends operations of other nodes' ranks");
   EXPECT_THAT(host_log_.operations, IsEmpty());
+}
+
+TEST_F(NodesTest, FlightsArriveBeforeTheEndOfTheAttempt) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  const RankFlight flight{.rank = Rank(1), .operations = {}, .members = {{"0", {0, 1}}}};
+  other.send_flight(flight);
+  other.report(NodeFailed{0, false, {.status = 7}});
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
+  other.report(NodeStopped{0});
+  host_->report(NodeStopped{0});
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 3; }));
+  EXPECT_THAT(host_log_.flights, ElementsAre(flight));
+}
+
+TEST_F(NodesTest, NodeThatSendsFlightsOfOtherRanksIsLost) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  other.send_flight({.rank = Rank(0)});
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
+  EXPECT_THAT(host_log_.flights, IsEmpty());
 }
 
 TEST_F(NodesTest, MemberWaitsForNode0ToListen) {

@@ -282,7 +282,17 @@ class Driver {
             .on_error = [this](const Error& error) { end_alone(error); },
             .on_ranks = [this](const std::vector<RanksOfNode>& all) { reporter_.print_map(all); },
             .on_operations = [this](const NodeOperations& all) { collectives_.take(all); },
+            .on_flight = [this](const RankFlight& flight) { take(flight); },
             .on_notice = [this](const std::string& text) { reporter_.tell(NodeNotice{text}); }};
+  }
+
+  void take(const RankFlight& flight) {
+    if (flight.attempt == place_.attempt) recorders_.take(flight);
+  }
+
+  void compare_nodes() {
+    std::string collectives = recorders_.line_of_all_nodes();
+    if (!collectives.empty()) reporter_.nodes_compared(place_.attempt, std::move(collectives));
   }
 
   // Ends a run before any worker was started.
@@ -374,12 +384,14 @@ class Driver {
   void perform(const KillLeakedProcesses& action) {
     if (watch_) watch_->end();  // No worker is left.
     recorders_.end_attempt();
+    for (const RankFlight& flight : recorders_.kept()) nodes_.send_flight(flight);
     collectives_.end_workers();
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
   void perform(const ShowStacks&) {
     show_stacks();
+    recorders_.keep();
     loop_.happened(StacksShown{});
   }
 
@@ -391,6 +403,7 @@ class Driver {
 
   void perform(const TellFailedAttempt& action) {
     collectives_.end_attempt();
+    compare_nodes();
     reporter_.tell(AttemptFailed{action.end.attempt, action.end});
   }
 
@@ -403,6 +416,7 @@ class Driver {
 
   void perform(const Finish& action) {
     collectives_.end_attempt();
+    compare_nodes();
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
     metrics_.reset();

@@ -44,8 +44,11 @@ FlightRecorders::Version FlightRecorders::version(const std::string& file) {
 }
 
 void FlightRecorders::begin_attempt(const RunPlace& place) {
+  attempt_ = place.attempt;
   workers_.clear();
   members_.clear();
+  kept_.clear();
+  others_.clear();
   for (const WorkerPlan& worker : plan_.workers) {
     auto files = flight_files(plan_, place, worker);
     if (!files) return;
@@ -55,7 +58,24 @@ void FlightRecorders::begin_attempt(const RunPlace& place) {
   }
 }
 
+void FlightRecorders::keep() {
+  for (const Worker& worker : workers_) {
+    if (!worker.has_answered) continue;
+    const auto is_its = [&](const RankFlight& one) { return one.rank == worker.rank; };
+    std::erase_if(kept_, is_its);
+    kept_.push_back({.attempt = attempt_,
+                     .rank = worker.rank,
+                     .operations = worker.operations,
+                     .members = members_});
+  }
+}
+
 void FlightRecorders::end_attempt() {
+  for (Worker& worker : workers_) {
+    worker.has_answered = false;
+    read_newer(worker, worker.seen);
+  }
+  keep();
   for (const Worker& worker : workers_) {
     struct stat status {};
     const std::string& pipe = worker.files.pipe;
@@ -100,6 +120,19 @@ std::string FlightRecorders::line() {
     }
   }
   for (const auto& [group, ranks] : members_) table.know_members(group, ranks);
+  return table.line();
+}
+
+std::string FlightRecorders::line_of_all_nodes() const {
+  if (others_.empty()) return "";
+  CollectiveTable table(/*sees_all_ranks=*/true);
+  for (const auto* const all : {&kept_, &others_}) {
+    for (const RankFlight& one : *all) {
+      table.know_rank(one.rank.value());
+      for (const Operation& operation : one.operations) table.add(one.rank.value(), operation);
+      for (const auto& [group, ranks] : one.members) table.know_members(group, ranks);
+    }
+  }
   return table.line();
 }
 

@@ -6,7 +6,11 @@
 //     recorders.ask({Rank(0), Rank(1)});   // The workers that run.
 //     while (recorders.is_waiting()) …     // Serve the store meanwhile.
 //     recorders.line();                    // "rank 1 has not entered all_reduce, number 8 of …"
+//     recorders.keep();                    // The attempt does not go on.
 //     recorders.end_attempt();
+//     for (const RankFlight& one : recorders.kept()) …     // Send it to node 0,
+//     recorders.take(one);                                 // which takes it,
+//     recorders.line_of_all_nodes();                       // and compares all ranks.
 //
 // ProcessGroupNCCL of PyTorch looks once a second whether it is asked, through a pipe
 // (TORCH_NCCL_DEBUG_INFO_PIPE_FILE), and answers with a file. It also writes the file when its
@@ -23,6 +27,7 @@
 
 #include "common/operations/operation.h"
 #include "common/rank.h"
+#include "launcher/nodes/rank_flight.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_environment.h"
 
@@ -54,8 +59,18 @@ class FlightRecorders {
   // `worker` has written none, or if none was written since the last call.
   std::string line_of_watchdogs(LocalRank worker);
 
-  // Removes the pipes that would remain next to log files. Requires that no worker is left.
+  // The answers tell where the attempt has stopped, for the comparison of all nodes.
+  void keep();
+
+  // Also keeps what watchdogs have written unasked. Removes the pipes that would remain next to log
+  // files. Requires that no worker is left.
   void end_attempt();
+
+  const std::vector<RankFlight>& kept() const { return kept_; }
+  void take(const RankFlight& of_other_node) { others_.push_back(of_other_node); }
+
+  // As line(), of what is kept on all nodes; empty if nothing came from other nodes.
+  std::string line_of_all_nodes() const;
 
  private:
   struct Version {  // Of a file.
@@ -82,8 +97,10 @@ class FlightRecorders {
 
   const LaunchPlan& plan_;
   const std::chrono::milliseconds patience_;
+  int attempt_ = 0;
   std::vector<Worker> workers_;  // By local rank; empty if they cannot be asked.
   std::map<std::string, std::set<int>> members_;
+  std::vector<RankFlight> kept_, others_;
   std::chrono::steady_clock::time_point deadline_, looked_;
 };
 

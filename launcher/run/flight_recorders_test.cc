@@ -228,6 +228,47 @@ TEST_F(FlightRecordersTest, AFileFromBeforeTheAttemptIsNotOfAWatchdog) {
   EXPECT_NE(recorders.line_of_watchdogs(LocalRank(0)), "");
 }
 
+TEST_F(FlightRecordersTest, ComparesTheRanksOfAllNodes) {
+  const Recorder rank_0(pipe(0), file(0), dump_of(3, 1)), rank_1(pipe(1), file(1), dump_of(3, 1));
+  recorders_.ask({Rank(0), Rank(1)});
+  EXPECT_EQ(answers(), "ranks 0, 1 wait in all_reduce, number 2 of group 0");
+  recorders_.keep();
+  recorders_.end_attempt();
+  EXPECT_EQ(recorders_.kept().size(), 2U);
+  EXPECT_EQ(recorders_.line_of_all_nodes(), "") << "no other node has answered";
+  RankFlight rank_2 = recorders_.kept()[0];
+  rank_2.rank = Rank(2);
+  rank_2.operations = {rank_2.operations[0]};
+  rank_2.operations[0].sequence = 1;
+  rank_2.operations[0].ended = rank_2.operations[0].began;
+  recorders_.take(rank_2);
+  recorders_.take({.rank = Rank(3), .members = {{"0", {0, 1, 2, 3}}}});
+  EXPECT_EQ(recorders_.line_of_all_nodes(),
+            "ranks 2, 3 have not entered all_reduce, number 2 of group 0; ranks 0, 1 wait in it");
+  recorders_.begin_attempt(place_);
+  EXPECT_EQ(recorders_.line_of_all_nodes(), "") << "the attempt is over";
+}
+
+// The user asked, and the run went on.
+TEST_F(FlightRecordersTest, KeepsNoEarlierAnswers) {
+  const Recorder rank_0(pipe(0), file(0), dump_of(3, 1));
+  recorders_.ask({Rank(0)});
+  EXPECT_NE(answers(), "");
+  recorders_.end_attempt();
+  EXPECT_TRUE(recorders_.kept().empty());
+}
+
+TEST_F(FlightRecordersTest, KeepsWhatWatchdogsHaveWritten) {
+  write(0, dump_of(3, 1));
+  EXPECT_NE(recorders_.line_of_watchdogs(LocalRank(0)), "");
+  recorders_.keep();
+  write(1, dump_of(1, 1));
+  recorders_.end_attempt();
+  ASSERT_EQ(recorders_.kept().size(), 2U);
+  EXPECT_EQ(recorders_.kept()[0].rank, Rank(0));
+  EXPECT_EQ(recorders_.kept()[1].rank, Rank(1));
+}
+
 TEST_F(FlightRecordersTest, RemovesItsPipesAndNoOtherFile) {
   const Pipe rank_0(pipe(0));
   std::ofstream(pipe(1)) << "no pipe";

@@ -36,6 +36,7 @@ NodeLink::NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::str
        .on_error = std::move(handlers.on_error),
        .on_ranks = std::move(handlers.on_ranks),
        .on_operations = std::move(handlers.on_operations),
+       .on_flight = std::move(handlers.on_flight),
        .on_notice = std::move(handlers.on_notice)});
 }
 
@@ -54,6 +55,10 @@ void NodeLink::report(const NodeReport& report) {
 void NodeLink::send_operations(int attempt, std::vector<RankOperation> operations,
                                std::uint64_t missed) {
   if (made_.nodes) made_.nodes->send_operations(attempt, std::move(operations), missed);
+}
+
+void NodeLink::send_flight(const RankFlight& flight) {
+  if (made_.nodes) made_.nodes->send_flight(flight);
 }
 
 std::vector<RanksOfNode> NodeLink::silent() const {

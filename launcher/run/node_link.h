@@ -32,6 +32,7 @@ class NodeLink {
     std::function<void(const Error& error)> on_error;
     std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
     std::function<void(const NodeOperations& operations)> on_operations;
+    std::function<void(const RankFlight& flight)> on_flight;
     std::function<void(const std::string& text)> on_notice;
   };
 
@@ -52,6 +53,7 @@ class NodeLink {
   void join();
   void report(const NodeReport& report);
   void send_operations(int attempt, std::vector<RankOperation> operations, std::uint64_t missed);
+  void send_flight(const RankFlight& flight);
   std::vector<RanksOfNode> silent() const;
   void close();
 

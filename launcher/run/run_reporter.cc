@@ -55,6 +55,11 @@ void RunReporter::stacks_read(const StacksRead& event) {
   tell(event);
 }
 
+void RunReporter::nodes_compared(int attempt, std::string collectives) {
+  report_.collectives = collectives;
+  tell(StacksRead{.attempt = attempt, .where = {}, .collectives = std::move(collectives)});
+}
+
 void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
   // The output of all workers has ended.
   for (const WorkerPlan& worker : plan_.workers) {

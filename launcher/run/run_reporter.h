@@ -43,6 +43,8 @@ class RunReporter {
   void core_dumped(LocalRank worker) { at(worker).core_dumped = true; }
   void still_running(int attempt, const TellStillRunning& still);
   void stacks_read(const StacksRead& event);
+  // `collectives`: as in StacksRead, of all nodes. No worker is left.
+  void nodes_compared(int attempt, std::string collectives);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);
 
   // The verdict to send to other nodes when this one ends the attempt.
