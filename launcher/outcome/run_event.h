@@ -99,10 +99,11 @@ struct RecordingCompared {  // At the end of an attempt with --compare-digests.
   std::uint64_t recorded = 0;     // of so many in the recorded run.
   bool is_same = true;
 };
-struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.
+struct StacksRead {  // Where workers are: before a run is stopped, or on SIGUSR1.
   int attempt = 0;
   Whereabouts where;
   std::string collectives = {};  // Which ranks wait in one, and which are missing; may be empty.
+  bool prints = true;            // The line of the event.
 };
 struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;

@@ -27,10 +27,11 @@ struct RunReport {
   KilledProcesses leaked_processes;   // Leaked by the last attempt.
   std::vector<WorkerReport> workers;  // By local rank.
   std::vector<std::string> refusals;  // Why the store refused clients: the last few, latest first.
-  std::string collectives;            // Likewise, which ranks waited in collectives.
-  std::string where;                  // Where the workers were when their stacks were last read.
-  std::string out_of_memory;          // If a worker got SIGKILL: whether memory ran out.
-  std::string error_not_copied;       // Why TORCHELASTIC_ERROR_FILE could not be written.
+  // When the last attempt was stopped; may be empty.
+  std::string collectives;       // Which ranks waited in one, and which were missing.
+  std::string where;             // Where the workers were.
+  std::string out_of_memory;     // If a worker got SIGKILL: whether memory ran out.
+  std::string error_not_copied;  // Why TORCHELASTIC_ERROR_FILE could not be written.
 };
 
 }  // namespace distrun

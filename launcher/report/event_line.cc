@@ -90,6 +90,7 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
                        compared->collectives);
   }
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
+    if (!stacks->prints) return "";
     const auto& [line, tree] = stacks->where;
     std::string collectives = stacks->collectives.empty()
                                   ? ""

@@ -99,10 +99,10 @@ class Summary {
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
     text += blame();
-    if (ended_waiting() && !report_.collectives.empty()) {
+    if (!report_.collectives.empty()) {
       text += fmt::format("  collectives: {}\n", report_.collectives);
     }
-    if (ended_waiting() && !report_.where.empty()) {
+    if (!report_.where.empty()) {
       text += fmt::format("  workers at that time: {}\n", report_.where);
     }
     if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
@@ -217,10 +217,6 @@ class Summary {
   }
 
   // Whether a time limit ended the run.
-  bool ended_waiting() const {
-    return exit_status(end_) == kExitTimedOut || exit_status(end_) == kExitHung;
-  }
-
   std::string leaks() const {
     Ranks survivors, leaking;
     for (std::size_t i = 0; i < end_.workers.size(); ++i) {

@@ -169,8 +169,10 @@ TEST_F(SummaryTest, TimeoutReportsWhereTheWorkersWere) {
   EXPECT_EQ(summary(),
             "distrun: timed out after 60 s (--timeout)\n"
             "  workers at that time: ranks 0-2 in load (a.py:1)\n");
-  report_.run_end = {.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT};  // After a SIGUSR1.
-  EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
+  report_.run_end = {.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT};
+  EXPECT_EQ(summary(),
+            "distrun: ended by signal SIGINT (2)\n"
+            "  workers at that time: ranks 0-2 in load (a.py:1)\n");
 }
 
 TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {

@@ -134,9 +134,9 @@ class Driver {
     const auto running = workers_.running();
     Whereabouts where;
     if (!running.empty()) where = stacks_.read(running, store_.waits());
-    reporter_.stacks_read({.attempt = place_.attempt,
-                           .where = std::move(where),
-                           .collectives = std::move(collectives)});
+    reporter_.stops_at({.attempt = place_.attempt,
+                        .where = std::move(where),
+                        .collectives = std::move(collectives)});
   }
 
   void output_lost(const RunOutput::Lost& lost) {
@@ -159,7 +159,7 @@ class Driver {
       loop_.happened(SuspendAsked{});
     } else {
       reporter_.print_workers(place_.attempt, workers_.rows());
-      show_stacks();
+      if (!workers_.running().empty()) reporter_.tell(read_stacks());
     }
   }
 
@@ -389,14 +389,14 @@ class Driver {
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
-  void perform(const ShowStacks&) {
-    show_stacks();
-    recorders_.keep();
+  void perform(const ShowStacks& action) {
+    if (!workers_.running().empty()) {
+      StacksRead read = read_stacks();
+      read.prints = action.prints;
+      reporter_.stops_at(read);
+      recorders_.keep();
+    }
     loop_.happened(StacksShown{});
-  }
-
-  void show_stacks() {
-    if (!workers_.running().empty()) reporter_.stacks_read(read_stacks());
   }
 
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }

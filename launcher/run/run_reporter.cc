@@ -23,6 +23,7 @@ void RunReporter::tell(const RunEvent& event) {
 
 void RunReporter::attempt_started(int attempt) {
   report_.workers.assign(plan_.workers.size(), {});
+  report_.collectives = report_.where = "";
   tell(AttemptStarted{attempt});
 }
 
@@ -49,7 +50,7 @@ void RunReporter::still_running(int attempt, const TellStillRunning& still) {
   tell(event);
 }
 
-void RunReporter::stacks_read(const StacksRead& event) {
+void RunReporter::stops_at(const StacksRead& event) {
   report_.collectives = event.collectives;
   report_.where = event.where.line;
   tell(event);

@@ -42,7 +42,8 @@ class RunReporter {
   void worker_ended(const WorkerEnded& event, const RunPlace& place);
   void core_dumped(LocalRank worker) { at(worker).core_dumped = true; }
   void still_running(int attempt, const TellStillRunning& still);
-  void stacks_read(const StacksRead& event);
+  // Where the workers are when the attempt is stopped; the summary tells it.
+  void stops_at(const StacksRead& event);
   // `collectives`: as in StacksRead, of all nodes. No worker is left.
   void nodes_compared(int attempt, std::string collectives);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);

@@ -276,17 +276,26 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   if (is_among_others() && cause != RunEnd::Cause::kOtherNode) tell_nodes();
   if (phase_ == Phase::kRendezvous) return continue_rendezvous(now);
   if (phase_ == Phase::kKilling) return;
+  const bool is_new_signal = interrupts_ > 0 && phase_ != Phase::kStopping;
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
   begin_grace(now);
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
-  const bool timed_out = cause == RunEnd::Cause::kTimedOut || cause == RunEnd::Cause::kHung;
-  const bool by_other_node =
-      verdict_ && (verdict_->status == kExitTimedOut || verdict_->status == kExitHung);
-  if (timed_out || by_other_node) actions_.push_back(ShowStacks{});
+  if (cause != RunEnd::Cause::kInterrupted || is_new_signal) show_stacks(cause);
   signal_all(signal);
+}
+
+void Supervisor::show_stacks(RunEnd::Cause cause) {
+  const bool has_waited = cause == RunEnd::Cause::kTimedOut || cause == RunEnd::Cause::kHung;
+  const int status = verdict_ ? verdict_->status : 0;
+  if (has_waited || status == kExitTimedOut || status == kExitHung) {
+    actions_.push_back(ShowStacks{});
+  } else if (cause == RunEnd::Cause::kInterrupted || status == 128 + SIGINT ||
+             status == 128 + SIGTERM || status == 128 + SIGHUP) {
+    actions_.push_back(ShowStacks{.prints = false});
+  }
 }
 
 void Supervisor::begin_grace(TimePoint now) {

@@ -116,7 +116,10 @@ struct CloseOutput {  // Read what is available, then close. OutputClosed follow
 struct Reap {  // Kill the rest of its process group, then reap it.
   LocalRank worker;
 };
-struct ShowStacks {};  // Reads where workers are, before the first signal. StacksShown follows.
+// Reads where workers are, before the first signal. StacksShown follows.
+struct ShowStacks {
+  bool prints = true;  // At once. Otherwise, only the summary tells it.
+};
 struct KillLeakedProcesses {  // SIGKILL to every remaining process.
   std::chrono::milliseconds timeout;
 };
@@ -225,6 +228,7 @@ class Supervisor {
   void finish();
   void suspend(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
+  void show_stacks(RunEnd::Cause cause);
   void begin_grace(TimePoint now);
   void tell_still_running(TimePoint now);
   void kill(TimePoint now);

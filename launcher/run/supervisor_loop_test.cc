@@ -90,7 +90,7 @@ TEST_F(SupervisorLoopTest, EventWaitsUntilEarlierActionsArePerformed) {
   };
   loop_.happened(Spawned{kZero});
   EXPECT_THAT(performed_,
-              ElementsAre("spawn 1", "still spawning", ".", "signal 2", "signal 2", "."));
+              ElementsAre("spawn 1", "still spawning", ".", "other", "signal 2", "signal 2", "."));
 }
 
 TEST_F(SupervisorLoopTest, CallsTheSupervisorAtDeadlines) {

@@ -29,7 +29,7 @@ std::string nodes_action_text(const Action& action) {
       return fmt::format("{} to {}", signal_name(a.signal), a.worker.value());
     }
     std::string operator()(const Reap& a) { return fmt::format("reap {}", a.worker.value()); }
-    std::string operator()(const ShowStacks&) { return "show stacks"; }
+    std::string operator()(const ShowStacks& a) { return a.prints ? "show stacks" : "read stacks"; }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellStillRunning&) { return "tell still running"; }
     std::string operator()(const TellFailedAttempt& a) {

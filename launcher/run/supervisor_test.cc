@@ -26,7 +26,7 @@ std::string action_text(const Action& action) {
       return signal_name(a.signal) + " on to " + of(a.worker);
     }
     std::string operator()(const Suspend&) { return "suspend"; }
-    std::string operator()(const ShowStacks&) { return "show stacks"; }
+    std::string operator()(const ShowStacks& a) { return a.prints ? "show stacks" : "read stacks"; }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellStillRunning& a) {
       std::string text = "still running:";
@@ -143,7 +143,7 @@ TEST_F(SupervisorTest, StopsWaitingForWorkersThatSurviveSigkill) {
 
 TEST_F(SupervisorTest, FirstInterruptForwardsTheSignalAndSecondKills) {
   start({.workers = 2});
-  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0", "SIGINT to 1"));
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("read stacks", "SIGINT to 0", "SIGINT to 1"));
   EXPECT_THAT(step(Interrupted{SIGINT}, seconds(2)), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
   exits(0, KilledBy{SIGKILL});
   EXPECT_THAT(exits(1, KilledBy{SIGKILL}),
@@ -289,7 +289,8 @@ TEST_F(SupervisorTest, StopsAWorkerThatWasBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)), ElementsAre("spawn 1"));
-  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kRunStart)), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kRunStart)),
+              ElementsAre("read stacks", "SIGINT to 0"));
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)), ElementsAre("SIGINT to 1"));
 }
 
