@@ -138,6 +138,11 @@ const kTexts = {
   workers_still_running: (one) => `Still running: ${rankList(one.workers.map((worker) => worker.rank))}`
     + (one.kill_in_s === undefined ? '' : `; SIGKILL in ${duration(one.kill_in_s)}`),
   stacks_read: whereText,
+  straggler_found: (one) => `Rank ${one.rank} delays the others: it entered ${one.times_last} of ${one.collectives} collectives of group ${one.group} last`
+    + ` (${Math.round(one.share * 100)} % of each step)`,
+  calls_differ: (one) => 'Ranks disagree: ' + one.text,
+  values_differ: (one) => 'Values differ: ' + one.text,
+  recording_differs: (one) => 'The run differs from the recorded one: ' + one.text,
   attempt_failed: (one) => `Attempt ${one.attempt} failed` + (one.culprit ? `: rank ${one.culprit.rank}, ${endText(one.culprit)}` : ` (${one.cause})`),
   run_ended: (one) => (one.cause === 'succeeded' ? 'The run succeeded' : `The run ended (${one.cause.replaceAll('_', ' ')}); exit status ${one.exit_status}`),
 };

@@ -6,6 +6,7 @@ void CollectiveCheck::begin() {
   table_ = CollectiveTable(options_.sees_all_ranks);
   stragglers_ = {};
   different_groups_.clear();
+  groups_of_unlike_calls_.clear();
   compared_ = missed_ = 0;
   recorded_.reset();
   if (options_.recorded != nullptr) recorded_ = *options_.recorded;
@@ -19,6 +20,9 @@ void CollectiveCheck::judge() {
   for (const CollectiveOfRanks& all : entered) {
     const auto found = stragglers_.add(all);
     if (found && handlers_.on_straggler) handlers_.on_straggler(*found);
+    const auto unlike = call_difference_in(all);
+    const bool is_first = unlike && groups_of_unlike_calls_.insert(all.any().group).second;
+    if (is_first && handlers_.on_unlike_calls) handlers_.on_unlike_calls(*unlike);
   }
   for (const CollectiveOfRanks& all : ended) {
     if (handlers_.on_ended) handlers_.on_ended(all);

@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "evidence/operations/call_check.h"
 #include "evidence/operations/collective_table.h"
 #include "evidence/operations/digest_check.h"
 #include "evidence/operations/recorded_digests.h"
@@ -37,6 +38,8 @@ class CollectiveCheck {
   // Each may be empty.
   struct Handlers {
     std::function<void(const Straggler&)> on_straggler;
+    // The first difference between calls in each group: later ones may follow from it.
+    std::function<void(const CallDifference&)> on_unlike_calls;
     // The first difference in each group: later ones follow from it.
     std::function<void(const DigestDifference&)> on_difference;
     // The first difference from the recorded run in each group.
@@ -68,6 +71,8 @@ class CollectiveCheck {
 
   // CollectiveTable::line().
   std::string line(const CollectiveTable::Unknown& unknown) const { return table_.line(unknown); }
+  // CollectiveTable::missing_in_last_of().
+  std::string missing_in_last_of(int rank) const { return table_.missing_in_last_of(rank); }
 
  private:
   void compare_with_recording(const CollectiveOfRanks& all);
@@ -76,7 +81,7 @@ class CollectiveCheck {
   const Handlers handlers_;
   CollectiveTable table_;
   StragglerWatch stragglers_;
-  std::set<std::string> different_groups_;
+  std::set<std::string> different_groups_, groups_of_unlike_calls_;
   std::uint64_t compared_ = 0, missed_ = 0;
   std::optional<RecordedDigests> recorded_;  // Not yet compared in this attempt.
   std::set<std::string> groups_unlike_recording_;

@@ -14,6 +14,8 @@ class CollectiveCheckTest : public ::testing::Test {
   CollectiveCheck check(bool sees_all_ranks = true) {
     return {{.sees_all_ranks = sees_all_ranks, .digests = true},
             {.on_straggler = [this](const Straggler& found) { late.push_back(found.rank); },
+             .on_unlike_calls =
+                 [this](const CallDifference& found) { unlike.push_back(text_of(found)); },
              .on_difference =
                  [this](const DigestDifference& found) {
                    different.push_back(found.operation.sequence);
@@ -45,10 +47,27 @@ class CollectiveCheckTest : public ::testing::Test {
   }
 
   std::vector<int> late;
+  std::vector<std::string> unlike;
   std::vector<std::uint32_t> different;
   int ended = 0;
   std::uint64_t compared = 0, missed = 0;
 };
+
+TEST_F(CollectiveCheckTest, FindsTheFirstUnlikeCallOfAGroup) {
+  CollectiveCheck all = check();
+  all.begin();
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    for (const int rank : {0, 1}) {
+      all.add(rank, {.op = i > 1 && rank == 1 ? "barrier" : "all_reduce",
+                     .group = "0",
+                     .group_size = 2,
+                     .sequence = i});
+    }
+    all.judge();
+  }
+  EXPECT_EQ(unlike, std::vector<std::string>{
+                        "rank 0 called all_reduce as number 2 of group 0, rank 1 called barrier"});
+}
 
 TEST_F(CollectiveCheckTest, FindsAStraggler) {
   CollectiveCheck all = check();

@@ -129,6 +129,25 @@ std::vector<int> CollectiveTable::absent_from(const std::string& group, int grou
   return absent;
 }
 
+std::string CollectiveTable::missing_in_last_of(int rank) const {
+  for (const auto& [group, ranks] : last_in_group_) {
+    const auto its = ranks.find(rank);
+    if (its == ranks.end()) continue;
+    const Operation& last = its->second;
+    const auto pending = pending_.find({group, last.sequence});
+    if (pending == pending_.end() || pending->second.is_entered) continue;
+    std::vector<int> missing = absent_from(group, last.group_size);
+    for (const auto& [other, its_last] : ranks) {
+      if (its_last.sequence < last.sequence) missing.push_back(other);
+    }
+    if (missing.empty()) continue;
+    std::sort(missing.begin(), missing.end());
+    return fmt::format("{} had not entered {}, which rank {} had entered", list_of_ranks(missing),
+                       text_of(last), rank);
+  }
+  return "";
+}
+
 std::string CollectiveTable::line(const Unknown& unknown) const {
   std::string text;
   for (const auto& [group, ranks] : last_in_group_) {

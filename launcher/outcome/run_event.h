@@ -21,6 +21,7 @@
 
 #include "common/rank.h"
 #include "distrun/process_end.h"
+#include "evidence/operations/call_check.h"
 #include "evidence/operations/digest_check.h"
 #include "evidence/operations/recorded_digests.h"
 #include "evidence/operations/straggler_watch.h"
@@ -80,6 +81,10 @@ struct StragglerFound {  // A rank that comes late to collectives.
   int attempt = 0;
   Straggler straggler;
 };
+struct CallsDiffer {  // Ranks called different collectives, or with other tensors.
+  int attempt = 0;
+  CallDifference difference;
+};
 struct ValuesDiffer {  // With --digest: ranks received different values.
   int attempt = 0;
   DigestDifference difference;
@@ -116,7 +121,7 @@ struct RunEnded {
 using RunEvent =
     std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
                  LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
-                 WorkersStillRunning, StragglerFound, ValuesDiffer, ValuesCompared,
+                 WorkersStillRunning, StragglerFound, CallsDiffer, ValuesDiffer, ValuesCompared,
                  RecordingDiffers, RecordingCompared, StacksRead, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

@@ -52,6 +52,7 @@ const char* event_of(const RunSuspended&) { return "run_suspended"; }
 const char* event_of(const RunContinued&) { return "run_continued"; }
 const char* event_of(const WorkersStillRunning&) { return "workers_still_running"; }
 const char* event_of(const StragglerFound&) { return "straggler_found"; }
+const char* event_of(const CallsDiffer&) { return "calls_differ"; }
 const char* event_of(const ValuesDiffer&) { return "values_differ"; }
 const char* event_of(const ValuesCompared&) { return "values_compared"; }
 const char* event_of(const RecordingDiffers&) { return "recording_differs"; }
@@ -153,6 +154,20 @@ void add(Json& json, const LaunchPlan&, const StragglerFound& event) {
   json["collectives"] = found.collectives;
   json["lateness_s"] = std::chrono::duration<double>(found.lateness).count();
   json["share"] = found.share;
+}
+void add(Json& json, const LaunchPlan&, const CallsDiffer& event) {
+  const auto& calls = event.difference.calls;
+  json["attempt"] = event.attempt;
+  json["group"] = calls[0].operation.group;
+  json["number"] = calls[0].operation.sequence;
+  Json& all = json["calls"] = Json::array();
+  for (const auto& [operation, ranks] : calls) {
+    all.push_back({{"op", operation.op},
+                   {"dtype", operation.dtype},
+                   {"sizes", operation.sizes},
+                   {"ranks", ranks}});
+  }
+  json["text"] = text_of(event.difference);
 }
 // A DigestDifference or a RecordDifference.
 void add_difference(Json& json, const auto& found) {

@@ -61,6 +61,9 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
     if (!plan.options.collectives && !plan.options.digest) return "";  // Nobody asked.
     return fmt::format("distrun: {}\n", text_of(found->straggler));
   }
+  if (const auto* found = std::get_if<CallsDiffer>(&event)) {
+    return fmt::format("distrun: ranks disagree: {}\n", text_of(found->difference));
+  }
   if (const auto* found = std::get_if<ValuesDiffer>(&event)) {
     return fmt::format("distrun: {}\n", text_of(found->difference));
   }

@@ -98,10 +98,10 @@ class Summary {
     std::string text;
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
-    text += blame();
     if (!report_.collectives.empty()) {
       text += fmt::format("  collectives: {}\n", report_.collectives);
     }
+    text += blame();
     if (!report_.where.empty()) {
       text += fmt::format("  workers at that time: {}\n", report_.where);
     }

@@ -290,9 +290,13 @@ class Driver {
     if (flight.attempt == place_.attempt) recorders_.take(flight);
   }
 
-  void compare_nodes() {
+  // No worker is left on any node.
+  void compare_ranks(const RunEnd& end) {
+    collectives_.end_attempt();
     std::string collectives = recorders_.line_of_all_nodes();
     if (!collectives.empty()) reporter_.nodes_compared(place_.attempt, std::move(collectives));
+    if (end.cause != RunEnd::Cause::kWorkerFailed) return;
+    reporter_.ranks_disagreed(collectives_.disagreement(*end.culprit));
   }
 
   // Ends a run before any worker was started.
@@ -402,8 +406,7 @@ class Driver {
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
 
   void perform(const TellFailedAttempt& action) {
-    collectives_.end_attempt();
-    compare_nodes();
+    compare_ranks(action.end);
     reporter_.tell(AttemptFailed{action.end.attempt, action.end});
   }
 
@@ -415,8 +418,7 @@ class Driver {
   void perform(const TellNodesStopped& action) { nodes_.report(NodeStopped{action.attempt}); }
 
   void perform(const Finish& action) {
-    collectives_.end_attempt();
-    compare_nodes();
+    compare_ranks(action.run_end);
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
     metrics_.reset();

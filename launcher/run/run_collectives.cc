@@ -32,6 +32,7 @@ OperationWatch::Handlers RunCollectives::watch_handlers() {
   return {.on_operation =
               [this](const WorkerPlan& worker, const Operation& operation) {
                 if (context_.on_operation) context_.on_operation(worker.local_rank, operation);
+                has_collectives_ = true;
                 check_.add(worker.rank.value(), operation);
                 if (is_other_node_ && operation.is_collective()) {
                   to_send_.push_back({worker.rank, operation});
@@ -51,6 +52,11 @@ CollectiveCheck::Handlers RunCollectives::check_handlers(const LaunchContext& co
       .on_straggler =
           [this](const Straggler& straggler) {
             tell_(StragglerFound{attempt_, straggler});
+          },
+      .on_unlike_calls =
+          [this](const CallDifference& difference) {
+            if (disagreement_.empty()) disagreement_ = text_of(difference);
+            tell_(CallsDiffer{attempt_, difference});
           },
       .on_difference =
           [this](const DigestDifference& difference) {
@@ -74,6 +80,8 @@ CollectiveCheck::Handlers RunCollectives::check_handlers(const LaunchContext& co
 void RunCollectives::begin_attempt(int attempt) {
   attempt_ = attempt;
   has_ended_ = false;
+  disagreement_.clear();
+  has_collectives_ = false;
   to_send_.clear();
   missed_to_send_ = 0;
   check_.begin();
@@ -100,6 +108,7 @@ void RunCollectives::pass_on() {
 void RunCollectives::take(const NodeOperations& operations) {
   if (has_ended_ || operations.attempt != attempt_) return;
   if (operations.missed > 0) check_.lose_ends(operations.node);
+  has_collectives_ = has_collectives_ || !operations.operations.empty();
   for (const auto& [rank, operation] : operations.operations) check_.add(rank.value(), operation);
   check_.miss(operations.missed);
   check_.judge();
@@ -111,7 +120,26 @@ void RunCollectives::end_workers() {
 }
 
 void RunCollectives::end_attempt() {
-  if (!std::exchange(has_ended_, true)) check_.end();
+  if (std::exchange(has_ended_, true)) return;
+  check_.end();
+  warn_of_no_collectives();
+}
+
+// Otherwise, users would believe that all values are the same. With digest_inputs, the file of the
+// digests has the same check.
+void RunCollectives::warn_of_no_collectives() {
+  const LaunchOptions& options = plan_.options;
+  const bool is_asked = (options.collectives || options.digest) && !options.digest_inputs;
+  if (!is_asked || has_collectives_ || is_other_node_) return;
+  tell_(NodeNotice{fmt::format(
+      "{}: no collective was recorded; docs/collectives.md says which ones distrun sees",
+      options.digest ? "--digest" : "--collectives")});
+}
+
+std::string RunCollectives::disagreement(LocalRank failed) const {
+  if (!disagreement_.empty()) return disagreement_;
+  const WorkerPlan& worker = plan_.workers[static_cast<std::size_t>(failed.value())];
+  return check_.missing_in_last_of(worker.rank.value());
 }
 
 std::string RunCollectives::line() {

@@ -50,6 +50,10 @@ class RunCollectives {
   void end_workers();
   void end_attempt();
 
+  // After end_attempt(): how the ranks disagreed, which may be the reason why `failed` has failed;
+  // empty if they did not.
+  std::string disagreement(LocalRank failed) const;
+
   // The collectives that ranks wait in, and the missing ranks; empty if no rank is in one. On other
   // nodes than node 0, only the ranks of this node are known.
   std::string line();
@@ -62,6 +66,7 @@ class RunCollectives {
   OperationWatch::Handlers watch_handlers();
   CollectiveCheck::Handlers check_handlers(const LaunchContext& context);
   void warn_of_other_world_size();
+  void warn_of_no_collectives();
   void pass_on();
 
   const LaunchPlan& plan_;
@@ -70,7 +75,8 @@ class RunCollectives {
   const std::function<void(const RunEvent&)> tell_;
   const bool is_other_node_;  // Than node 0.
   int attempt_ = 0;
-  bool has_ended_ = true;
+  bool has_ended_ = true, has_collectives_ = false;
+  std::string disagreement_;  // The first.
   std::vector<RankOperation> to_send_;
   std::uint64_t missed_to_send_ = 0;
   CollectiveCheck check_;

@@ -61,6 +61,10 @@ void RunReporter::nodes_compared(int attempt, std::string collectives) {
   tell(StacksRead{.attempt = attempt, .where = {}, .collectives = std::move(collectives)});
 }
 
+void RunReporter::ranks_disagreed(const std::string& text) {
+  if (report_.collectives.empty()) report_.collectives = text;
+}
+
 void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
   // The output of all workers has ended.
   for (const WorkerPlan& worker : plan_.workers) {

@@ -46,6 +46,8 @@ class RunReporter {
   void stops_at(const StacksRead& event);
   // `collectives`: as in StacksRead, of all nodes. No worker is left.
   void nodes_compared(int attempt, std::string collectives);
+  // How ranks disagreed about a collective, which may be the reason for a failure; may be empty.
+  void ranks_disagreed(const std::string& text);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);
 
   // The verdict to send to other nodes when this one ends the attempt.

@@ -1,6 +1,8 @@
 // A program whose collectives `distrun launch` follows:  followed CASE.
 //
 //     missing     rank 1 does not enter the last all_reduce
+//     disagree    rank 2 calls the last all_reduce with another dtype
+//     skip        rank 2 leaves out one all_reduce of five
 //     killed      rank 1 is killed while two collectives are in progress
 //     slow        rank 2 takes a tenth longer for each step
 //     even        a thousand steps of the same length on every rank
@@ -110,6 +112,23 @@ void be_killed() {
   std::raise(SIGKILL);
 }
 
+// With the same number of bytes, Gloo does not notice, or fails later.
+void disagree() {
+  for (int step = 0; step < 3; ++step) {
+    at::Tensor x = at::ones({8});
+    distrun::all_reduce(x);
+  }
+  at::Tensor x = distrun::get_rank() == 2 ? at::ones({4}, at::kDouble) : at::ones({8});
+  distrun::all_reduce(x);
+}
+
+void skip() {
+  for (int step = 0; step < 5; ++step) {
+    at::Tensor x = at::ones({8});
+    if (distrun::get_rank() != 2 || step != 1) distrun::all_reduce(x);
+  }
+}
+
 // The Python program runs the same collectives, so that ranks of both can meet.
 void exchange_values() {
   const int rank = distrun::get_rank(), ranks = distrun::get_world_size();
@@ -169,6 +188,8 @@ int main(int, char** argv) {
       {c10::DeviceType::CPU});
   distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
   if (what == "missing") miss();
+  if (what == "disagree") disagree();
+  if (what == "skip") skip();
   if (what == "killed") be_killed();
   if (what == "slow") run_steps(40, milliseconds(distrun::get_rank() == 2 ? 55 : 50));
   if (what == "even") run_steps(1000, milliseconds(20));

@@ -1,4 +1,4 @@
-"""The cases `missing`, `killed` and `values` of followed.cc, in Python: followed.py CASE."""
+"""Cases of followed.cc in Python: followed.py CASE."""
 import os
 import signal
 import site
@@ -33,6 +33,18 @@ def be_killed():
     del works
 
 
+def disagree():
+    for _ in range(3):
+        dist.all_reduce(torch.ones(8))
+    dist.all_reduce(torch.ones(4, dtype=torch.double) if dist.get_rank() == 2 else torch.ones(8))
+
+
+def skip():
+    for step in range(5):
+        if dist.get_rank() != 2 or step != 1:
+            dist.all_reduce(torch.ones(8))
+
+
 def exchange_values():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     for size in (0, 1, 2, 3, 17, 1000, 4099):
@@ -54,5 +66,5 @@ def exchange_values():
 
 
 dist.init_process_group("gloo")
-{"missing": miss, "killed": be_killed, "values": exchange_values}[sys.argv[1]]()
+{"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip}[sys.argv[1]]()
 dist.destroy_process_group()

@@ -8,6 +8,7 @@ With NODES=2 in the environment, each of two nodes runs half of the ranks.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,23 @@ def missing(distrun, programs):
     expect(f"distrun: collectives: {line}\n" in err, line, err)
     expect(f"\n  collectives: {line}\n" in err, "the summary lacks it", err)
     expect([event["collectives"] for event in named(events, "stacks_read")] == [line], events)
+
+
+def disagree(distrun, programs):
+    """Some ranks may fail; then the summary has it, too."""
+    status, _, err, events = launch(distrun, "disagree", programs, "--collectives")
+    line = "rank 2 called all_reduce (Double [4]) as number 4 of group 0, ranks 0, 1, 3 called all_reduce (Float [8])"
+    expect([event["text"] for event in named(events, "calls_differ")] == [line], events, err)
+    expect(f"distrun: ranks disagree: {line}\n" in err, err)
+    expect((f"\n  collectives: {line}\n" in err) == (status != 0) or int(os.environ.get("NODES", "1")) > 1, status, err)
+
+
+def skip(distrun, programs):
+    """The others fail because rank 2 has ended without the last one."""
+    status, _, err, events = launch(distrun, "skip", programs, "--collectives")
+    expect(status not in (0, 124), status, err)
+    line = r"\n  collectives: rank 2 had not entered all_reduce, number 5 of group 0 \(Float \[8\]\), which rank [013] had entered\n"
+    expect(re.search(line, err), err, events)
 
 
 def killed(distrun, programs):
@@ -167,7 +185,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, disagree, skip, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 
