@@ -11,29 +11,25 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t kSteps = 20;
-constexpr std::size_t kTimesLast = 18;
+constexpr std::size_t kSteps = 20, kTimesLast = 18;
+constexpr std::size_t kManySteps = 40, kManyTimesLast = 36;
 constexpr double kShareMin = 0.04;
 // In steps of less than a few milliseconds, the order in which the kernel wakes ranks decides.
 constexpr nanoseconds kLatenessMin = std::chrono::microseconds(500);
-// A straggler that was the last less often than this is none any more.
-constexpr std::size_t kTimesLastAgain = 12;
+// A rank that waits for a core is late by very different times.
+constexpr double kSpreadMax = 1.5;
 constexpr std::size_t kWorks = 64;
 // A collective counts if the work before it takes this part of the work before longer ones.
 constexpr double kWorkMin = 0.25;
 
-nanoseconds ninth_tenth(const std::deque<nanoseconds>& works) {
-  std::vector<nanoseconds> sorted(works.begin(), works.end());
-  const auto place = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * 9 / 10);
+// `part`: 0.5 for the median.
+template <class Numbers>
+auto quantile(const Numbers& numbers, double part) {
+  std::vector sorted(numbers.begin(), numbers.end());
+  const auto place =
+      sorted.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(sorted.size()) * part);
   std::nth_element(sorted.begin(), place, sorted.end());
   return *place;
-}
-
-template <class Number>
-Number median(std::vector<Number> numbers) {
-  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
 }
 
 // How much later `one` began than `other`, at least.
@@ -77,41 +73,54 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
   const nanoseconds work = last->began - previous_end;
   group.works.push_back(std::max(work, nanoseconds(0)));
   if (group.works.size() > kWorks) group.works.pop_front();
-  const nanoseconds usual = ninth_tenth(group.works);
+  const nanoseconds usual = quantile(group.works, 0.9);
   if (work <= nanoseconds(0) ||
       static_cast<double>(work.count()) < kWorkMin * static_cast<double>(usual.count())) {
     return std::nullopt;
   }
   // A rank may have entered before the previous collective ended elsewhere.
   group.steps.push_back({rank, std::min(certain_lateness(*last, *last_but_one), work), work});
-  if (group.steps.size() > kSteps) group.steps.pop_front();
+  if (group.steps.size() > kManySteps) group.steps.pop_front();
+  if (group.reported.contains(rank)) return std::nullopt;
+  auto found = straggler_in(group, rank, kSteps, kTimesLast, kSpreadMax);
+  if (!found) found = straggler_in(group, rank, kManySteps, kManyTimesLast, std::nullopt);
+  if (!found) return std::nullopt;
+  group.reported.insert(rank);
+  found->group = all.any().group;
+  found->number = all.any().sequence;
+  return found;
+}
 
-  const auto times_last = [&](int which) {
-    return static_cast<std::size_t>(
-        std::count_if(group.steps.begin(), group.steps.end(),
-                      [&](const Step& step) { return step.last_rank == which; }));
-  };
-  if (group.straggler && times_last(*group.straggler) < kTimesLastAgain) group.straggler.reset();
-  const std::size_t times = times_last(rank);
-  if (group.straggler == rank || times < kTimesLast) return std::nullopt;
+std::optional<Straggler> StragglerWatch::straggler_in(const Group& group, int rank,
+                                                      std::size_t latest, std::size_t times_min,
+                                                      std::optional<double> spread_max) {
+  const std::size_t count = std::min(latest, group.steps.size());
   std::vector<double> shares;
   std::vector<nanoseconds> lateness;
-  for (const Step& step : group.steps) {
-    if (step.last_rank != rank) continue;
-    shares.push_back(static_cast<double>(step.lateness.count()) /
-                     static_cast<double>(step.work.count()));
-    lateness.push_back(step.lateness);
+  for (auto step = group.steps.end() - static_cast<std::ptrdiff_t>(count);
+       step != group.steps.end(); ++step) {
+    if (step->last_rank != rank) continue;
+    shares.push_back(static_cast<double>(step->lateness.count()) /
+                     static_cast<double>(step->work.count()));
+    lateness.push_back(step->lateness);
   }
-  const double share = median(shares);
-  if (share < kShareMin || median(lateness) < kLatenessMin) return std::nullopt;
-  group.straggler = rank;
+  if (lateness.size() < times_min) return std::nullopt;
+  const nanoseconds usual = quantile(lateness, 0.5);
+  const double share = quantile(shares, 0.5);
+  if (share < kShareMin || usual < kLatenessMin) return std::nullopt;
+  const auto ratio = [](nanoseconds large, nanoseconds small) {
+    return static_cast<double>(large.count()) /
+           static_cast<double>(std::max<std::int64_t>(small.count(), 1));
+  };
+  if (spread_max && (ratio(usual, quantile(lateness, 0.2)) > *spread_max ||
+                     ratio(quantile(lateness, 0.8), usual) > *spread_max)) {
+    return std::nullopt;
+  }
   return Straggler{.rank = rank,
-                   .times_last = static_cast<int>(times),
-                   .collectives = static_cast<int>(group.steps.size()),
-                   .lateness = median(lateness),
-                   .share = share,
-                   .group = all.any().group,
-                   .number = all.any().sequence};
+                   .times_last = static_cast<int>(lateness.size()),
+                   .collectives = static_cast<int>(count),
+                   .lateness = usual,
+                   .share = share};
 }
 
 }  // namespace distrun
