@@ -79,6 +79,7 @@ class OptionsBuilder {
 LaunchOptions OptionsBuilder::build() {
   options_.same_user = flags_.same_user;
   options_.collectives = flags_.collectives || !flags_.trace.empty();
+  options_.expects_collectives = flags_.collectives || flags_.digest;
   options_.digest_inputs = !flags_.save_digests.empty() || !flags_.compare_digests.empty();
   options_.digest = flags_.digest || options_.digest_inputs;
   options_.display_map = flags_.display_map;

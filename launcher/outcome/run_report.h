@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "evidence/operations/straggler_watch.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/process/leaked_processes.h"
 
@@ -28,10 +29,11 @@ struct RunReport {
   std::vector<WorkerReport> workers;  // By local rank.
   std::vector<std::string> refusals;  // Why the store refused clients: the last few, latest first.
   // When the last attempt was stopped; may be empty.
-  std::string collectives;       // Which ranks waited in one, and which were missing.
-  std::string where;             // Where the workers were.
-  std::string out_of_memory;     // If a worker got SIGKILL: whether memory ran out.
-  std::string error_not_copied;  // Why TORCHELASTIC_ERROR_FILE could not be written.
+  std::string collectives;            // Which ranks waited in one, and which were missing.
+  std::string where;                  // Where the workers were.
+  std::vector<Straggler> stragglers;  // Of the last attempt.
+  std::string out_of_memory;          // If a worker got SIGKILL: whether memory ran out.
+  std::string error_not_copied;       // Why TORCHELASTIC_ERROR_FILE could not be written.
 };
 
 }  // namespace distrun

@@ -43,9 +43,10 @@ struct LaunchOptions {
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
   std::optional<std::chrono::milliseconds> hang_after;  // Without progress of any worker.
-  bool collectives = false;    // Python workers record their operations, as C++ workers always do.
-  bool digest = false;         // Operations are recorded with digests of what ranks receive.
-  bool digest_inputs = false;  // And of what they pass.
+  bool collectives = false;  // Python workers record their operations, as C++ workers always do.
+  bool expects_collectives = false;  // The user is told if none is recorded.
+  bool digest = false;               // Operations are recorded with digests of what ranks receive.
+  bool digest_inputs = false;        // And of what they pass.
   std::optional<std::uint16_t> metrics_port;  // 0: a free one.
   std::string metrics_host = "127.0.0.1";     // Numeric.
   LogChoice log;

@@ -114,6 +114,10 @@ class Summary {
         text += fmt::format("  the store refused a client: {}\n", reason);
       }
     }
+    const bool is_asked = plan_.options.collectives || plan_.options.digest;
+    for (const Straggler& straggler : report_.stragglers) {
+      if (is_asked) text += fmt::format("{}{}\n", failed ? "  " : "distrun: ", text_of(straggler));
+    }
     return text + leaks() + leaked_processes_text(report_.leaked_processes);
   }
 

@@ -175,6 +175,23 @@ TEST_F(SummaryTest, TimeoutReportsWhereTheWorkersWere) {
             "  workers at that time: ranks 0-2 in load (a.py:1)\n");
 }
 
+TEST_F(SummaryTest, NamesStragglersIfTheUserAsksForCollectives) {
+  report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
+  report_.stragglers = {{.rank = 1,
+                         .times_last = 20,
+                         .collectives = 20,
+                         .lateness = std::chrono::milliseconds(2),
+                         .share = 0.1}};
+  EXPECT_EQ(summary(), "");
+  plan_.options.collectives = true;
+  const std::string line =
+      "rank 1 delays the others: it entered 20 of 20 collectives last, 2.0 ms late (10 % of each "
+      "step)\n";
+  EXPECT_EQ(summary(), "distrun: " + line);
+  report_.run_end = {.cause = RunEnd::Cause::kTimedOut};
+  EXPECT_EQ(summary(), "distrun: timed out after 1.5 s (--timeout)\n  " + line);
+}
+
 TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);

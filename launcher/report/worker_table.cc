@@ -55,7 +55,8 @@ Line line_of(const WorkerRow& row) {
 std::string state_text(const WorkerRow& row) {
   if (row.pid < 0) return "not started yet";
   if (row.end) return describe(*row.end) + (row.output_open ? "; ITS OUTPUT IS STILL OPEN" : "");
-  return row.stat ? state_of(*row.stat) : "ending";
+  if (!row.stat) return "ending";
+  return state_of(*row.stat) + (row.is_straggler ? "; DELAYS THE OTHERS" : "");
 }
 
 std::string aligned_columns(const std::vector<std::vector<std::string>>& lines) {

@@ -32,9 +32,10 @@ struct WorkerRow {
   bool output_open = false;
   std::optional<ProcessStat> stat;  // nullopt if it is ending or has ended.
   int processes = 0;                // In its session.
+  bool is_straggler = false;        // It comes late to collectives.
 };
 
-// "running", "STOPPED", "exit code 0; ITS OUTPUT IS STILL OPEN"
+// "running", "running; DELAYS THE OTHERS", "STOPPED", "exit code 0; ITS OUTPUT IS STILL OPEN"
 std::string state_text(const WorkerRow& row);
 
 // Lines must have equally many cells; all columns but the last are right-aligned.

@@ -45,6 +45,12 @@ TEST(WorkerTableTest, CapitalizesStatesThatNeedAttention) {
   EXPECT_THAT(worker_table({row('?')}), EndsWith("  state ?\n"));
 }
 
+TEST(WorkerTableTest, MarksARankThatDelaysTheOthers) {
+  WorkerRow late = row('R');
+  late.is_straggler = true;
+  EXPECT_THAT(worker_table({late}), EndsWith("  running; DELAYS THE OTHERS\n"));
+}
+
 TEST(WorkerTableTest, ShowsHowAWorkerEnded) {
   WorkerRow ended{
       .rank = Rank(0), .pid = 7, .run_time = milliseconds(100), .end = KilledBy{SIGSEGV}};

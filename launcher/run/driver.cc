@@ -158,7 +158,7 @@ class Driver {
     } else if (meaning == Meaning::kSuspend) {
       loop_.happened(SuspendAsked{});
     } else {
-      reporter_.print_workers(place_.attempt, workers_.rows());
+      reporter_.print_workers(place_.attempt, rows());
       if (!workers_.running().empty()) reporter_.tell(read_stacks());
     }
   }
@@ -241,13 +241,19 @@ class Driver {
     asio::post(io_, [this] { loop_.release(); });
   }
 
+  std::vector<WorkerRow> rows() const {
+    auto rows = workers_.rows();
+    reporter_.mark_stragglers(rows);
+    return rows;
+  }
+
   RunSnapshot snapshot() {
-    const auto rows = workers_.rows();
+    const auto all = rows();
     std::vector<std::uint64_t> output;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
       output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
     }
-    auto workers = snapshots_of(rows, output);
+    auto workers = snapshots_of(all, output);
     const auto operations = collectives_.last_operations();
     for (std::size_t i = 0; i < workers.size(); ++i) {
       workers[i].collective = operations[i].text;

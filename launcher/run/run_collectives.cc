@@ -125,12 +125,10 @@ void RunCollectives::end_attempt() {
   warn_of_no_collectives();
 }
 
-// Otherwise, users would believe that all values are the same. With digest_inputs, the file of the
-// digests has the same check.
+// Otherwise, users would believe that all values are the same.
 void RunCollectives::warn_of_no_collectives() {
   const LaunchOptions& options = plan_.options;
-  const bool is_asked = (options.collectives || options.digest) && !options.digest_inputs;
-  if (!is_asked || has_collectives_ || is_other_node_) return;
+  if (!options.expects_collectives || has_collectives_ || is_other_node_) return;
   tell_(NodeNotice{fmt::format(
       "{}: no collective was recorded; docs/collectives.md says which ones distrun sees",
       options.digest ? "--digest" : "--collectives")});

@@ -1,5 +1,6 @@
 #include "launcher/run/run_reporter.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -18,12 +19,16 @@ RunReporter::RunReporter(const LaunchPlan& plan, const LaunchContext& context, R
 }
 
 void RunReporter::tell(const RunEvent& event) {
+  if (const auto* found = std::get_if<StragglerFound>(&event)) {
+    report_.stragglers.push_back(found->straggler);
+  }
   if (context_.on_event) output_.say(context_.on_event(event));
 }
 
 void RunReporter::attempt_started(int attempt) {
   report_.workers.assign(plan_.workers.size(), {});
   report_.collectives = report_.where = "";
+  report_.stragglers.clear();
   tell(AttemptStarted{attempt});
 }
 
@@ -125,6 +130,14 @@ void RunReporter::print_map(const std::vector<RanksOfNode>& nodes) {
 
 void RunReporter::print_workers(int attempt, const std::vector<WorkerRow>& rows) {
   output_.say(fmt::format("distrun: the workers of attempt {}:\n", attempt) + worker_table(rows));
+}
+
+void RunReporter::mark_stragglers(std::vector<WorkerRow>& rows) const {
+  for (WorkerRow& row : rows) {
+    row.is_straggler =
+        std::any_of(report_.stragglers.begin(), report_.stragglers.end(),
+                    [&](const Straggler& straggler) { return straggler.rank == row.rank.value(); });
+  }
 }
 
 // A crashing worker can only write addresses and mangled names.

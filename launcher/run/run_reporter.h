@@ -62,6 +62,8 @@ class RunReporter {
   void print_map_of_one_node();
   void print_map(const std::vector<RanksOfNode>& nodes);
   void print_workers(int attempt, const std::vector<WorkerRow>& rows);
+  // Marks the ranks that delay the others.
+  void mark_stragglers(std::vector<WorkerRow>& rows) const;
 
   // "4 workers: python3 -u train.py".
   std::string about() const;
