@@ -54,11 +54,11 @@ function laneOf(attempt, rank, end) {
     spans: [], blocks: [], marks: []};
   if (from === null) return lane;
   lane.spans.push({from, to, title: `The process ran for ${duration(to - from)}.`});
-  rank.operations.forEach(([op, tensors, began, ended], i) => {
+  rank.operations.forEach(([op, tensors, began, ended, completed], i) => {
     const what = `${op} ${tensors} (operation ${rank.operations_left_out + i + 1} of this rank)`;
-    const open = ended === null;
-    lane.blocks.push({from: began, to: open ? to : ended, open, title: open ? `${what}: began at ${duration(began)} and did not end`
-      : `${what}: ${duration(ended - began)}, from ${duration(began)} to ${duration(ended)}`});
+    const open = !completed, isUnknown = completed && ended === null;
+    lane.blocks.push({from: began, to: open ? to : isUnknown ? began : ended, open, title: open ? `${what}: began at ${duration(began)} and did not end`
+      : isUnknown ? `${what}: began at ${duration(began)} and ended at an unknown time` : `${what}: ${duration(ended - began)}, from ${duration(began)} to ${duration(ended)}`});
   });
   for (const failure of rank.failures.filter((one) => one.at_s !== null)) {
     lane.marks.push({at: failure.at_s, kind: 'fail', title: `At ${duration(failure.at_s)}: ${failure.message.split('\n')[0]}`});
@@ -101,8 +101,8 @@ function collectivesText(rank) {
 
 // Shows times like the lanes do.
 function operationsText(rank) {
-  const lines = rank.operations.map(([op, tensors, began, ended]) => `at ${duration(began).padEnd(9)} ${
-    (ended === null ? 'did not end' : 'for ' + duration(ended - began)).padEnd(12)} ${op} ${tensors}`);
+  const lines = rank.operations.map(([op, tensors, began, ended, completed]) => `at ${duration(began).padEnd(9)} ${
+    (!completed ? 'did not end' : ended === null ? 'end unknown' : 'for ' + duration(ended - began)).padEnd(12)} ${op} ${tensors}`);
   return [...(rank.operations_left_out > 0 ? [`… ${rank.operations_left_out} earlier ones`] : []), ...lines].join('\n');
 }
 

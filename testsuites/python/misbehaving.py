@@ -119,6 +119,87 @@ class GroupTest(TwoRanks):
 instantiate_parametrized_tests(GroupTest)
 
 
+class CollectivesTest(TwoRanks):
+    @property
+    def world_size(self):
+        return 3
+
+    def all_reduce(self, times=1):
+        for _ in range(times):
+            dist.all_reduce(torch.ones(8))
+
+    def test_are_recorded(self):
+        self.init()
+        self.all_reduce(2)
+        own = dist.new_group([0, 2], group_desc="own")
+        if self.rank != 1:
+            dist.broadcast(torch.ones(2, 3, dtype=torch.int64), 0, group=own)
+        self.all_reduce()
+
+    def test_dtypes_differ(self):
+        self.init()
+        tensor = torch.ones(4, dtype=torch.float64) if self.rank == 1 else torch.ones(8)
+        dist.all_reduce(tensor)  # Gloo sees as many bytes.
+
+    @unittest.expectedFailure
+    def test_dtypes_differ_in_a_test_that_is_expected_to_fail(self):
+        self.test_dtypes_differ()
+        self.fail("as expected")
+
+    def test_dtypes_may_differ(self):
+        self.test_dtypes_differ()
+
+    test_dtypes_may_differ.distrun_collectives_may_differ = True
+
+    def test_rank_2_skips_one(self):
+        self.init()
+        self.all_reduce(4 if self.rank == 2 else 5)
+
+    def test_rank_2_throws_later(self):
+        self.init()
+        self.all_reduce(2)
+        if self.rank == 2:
+            raise ValueError("later")
+        self.all_reduce()
+
+    def test_all_skip_later(self):
+        self.init()
+        self.all_reduce()
+        dist.barrier()
+        raise unittest.SkipTest("later")
+
+    def test_rank_2_hangs(self):
+        self.init()
+        self.all_reduce(2)
+        if self.rank == 2:
+            wait_in_a_function()
+        self.all_reduce()
+
+
+class MayDifferTest(TwoRanks):
+    """The attribute of a class is for all its tests."""
+
+    distrun_collectives_may_differ = True
+
+    def test_dtypes_differ(self):
+        self.init()
+        dist.all_reduce(torch.ones(4, dtype=torch.float64) if self.rank == 1 else torch.ones(8))
+
+
+class FewAreKeptTest(TwoRanks):
+    """What setUp() sets is in force."""
+
+    def setUp(self):
+        os.environ["TORCH_FR_BUFFER_SIZE"] = "10"
+        super().setUp()
+
+    def test_dtypes_differ_at_first(self):
+        self.init()
+        dist.all_reduce(torch.ones(4, dtype=torch.float64) if self.rank == 1 else torch.ones(8))
+        for _ in range(10):
+            dist.barrier()
+
+
 def wait_in_a_function():
     signal.pause()
 

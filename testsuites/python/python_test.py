@@ -13,9 +13,9 @@ import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 FILE = FOLDER / "misbehaving.py"
-TIME_LIMIT = "20"  # Of each test.  One hangs.
+TIME_LIMIT = "20"  # Of each test.
 
-# Of all tests but the one that hangs: status and reason.
+# Of all tests but those that hang: status and reason.
 VERDICTS = {
     "GroupTest.test_passes": ("passed", ""),
     "GroupTest.test_rank_1_fails": ("failed", r"rank 1 failed: misbehaving\.py:\d+: AssertionError: Scalars are not equal! .*"),
@@ -35,6 +35,19 @@ VERDICTS = {
     "GroupTest.test_passes_unexpectedly": ("failed", "rank 0 failed: unexpected success: .*"),
     "GroupTest.test_with_size_size_1": ("passed", ""),
     "GroupTest.test_with_size_size_2": ("failed", r"rank \d failed: misbehaving\.py:\d+: AssertionError: 2 not less than 2"),
+    "CollectivesTest.test_are_recorded": ("passed", ""),
+    "CollectivesTest.test_dtypes_differ": ("failed", (
+        r"ranks disagree \(collectives_may_differ allows it\): rank 1 ran allreduce of Double \[4\] as collective 1 of the default "
+        r"group, ranks 0, 2 ran allreduce of Float \[8\]")),
+    "CollectivesTest.test_dtypes_differ_in_a_test_that_is_expected_to_fail": ("passed", ""),
+    "CollectivesTest.test_dtypes_may_differ": ("passed", ""),
+    "CollectivesTest.test_rank_2_skips_one": ("failed", (
+        r"(ranks disagree: |timed out: ranks 0, 1 hung: )rank 2 had not (run|entered) collective 5 of the default group, "
+        r"allreduce of Float \[8\], (which ranks 0, 1 ran|in which ranks? [01](, 1)? waited).*")),
+    "CollectivesTest.test_rank_2_throws_later": ("failed", r"rank 2 failed: misbehaving\.py:\d+: ValueError: later"),
+    "CollectivesTest.test_all_skip_later": ("skipped", "later"),
+    "MayDifferTest.test_dtypes_differ": ("passed", ""),
+    "FewAreKeptTest.test_dtypes_differ_at_first": ("passed", ""),
     "SetUpTest.test_variables_reach_the_ranks": ("passed", ""),
     "SetUpTest.test_set_up_skips": ("skipped", r"in setUp\(\)"),
     "SetUpTest.test_set_up_fails": ("failed", r"rank \d failed: RuntimeError: setUp\(\) fails"),
@@ -52,14 +65,14 @@ VERDICTS = {
 }
 
 
-def run(distrun, python, *flags, file=FILE):
+def run(distrun, python, *flags, file=FILE, time_limit=TIME_LIMIT):
     """The exit status, the results by id, and what was printed."""
     with tempfile.TemporaryDirectory() as folder:
         results = pathlib.Path(folder) / "results.json"
         paths = [str(FOLDER / "expecttest_stub"), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "XDG_CACHE_HOME": folder,
                                     "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run([distrun, "test", "--timeout", TIME_LIMIT, "--json", results, *flags, "--", python, file],
+        done = subprocess.run([distrun, "test", "--timeout", time_limit, "--json", results, *flags, "--", python, file],
                               env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250,
                               check=False)
         written = results.read_text() if results.exists() else ""
@@ -87,15 +100,56 @@ def verdicts(distrun, python):
     check(tests, VERDICTS, output)
     require(sorted(tests) == sorted(VERDICTS), f"tests: {sorted(tests)}", output)
     ranks = tests["GroupTest.test_rank_1_fails"]["ranks"]
+    check_collectives(tests)
     require([rank["output"].strip() for rank in ranks] == ["rank 0 prints", "rank 1 prints"], f"output: {ranks}")
 
 
+def collectives_of(test):
+    """Of each rank: ["2 allreduce Float [8]", …]."""
+    return [[" ".join(map(str, (one["count"], one["op"], one["dtype"], *one["sizes"]))) for one in rank["collectives"]]
+            for rank in test["ranks"]]
+
+
+def check_collectives(tests):
+    """What JSON says of them."""
+    all_ranks, own = "3 allreduce Float [8]", "1 broadcast Long [2, 3]"
+    expected = {
+        "CollectivesTest.test_are_recorded": [[all_ranks, own], [all_ranks], [all_ranks, own]],
+        "CollectivesTest.test_rank_2_skips_one": [["5 allreduce Float [8]"]] * 2 + [["4 allreduce Float [8]"]],
+        "CollectivesTest.test_all_skip_later": [["1 allreduce Float [8]", "1 barrier "]] * 3,
+        "FewAreKeptTest.test_dtypes_differ_at_first": [["10 barrier ", "1 (forgotten) "]] * 2,
+        "PlainTest.test_passes": [[]],
+    }
+    for name, ranks in expected.items():
+        require(collectives_of(tests[name]) == ranks, f"{name}: collectives: {collectives_of(tests[name])}, not {ranks}")
+    rank = tests["CollectivesTest.test_are_recorded"]["ranks"][0]
+    operations = rank["operations"]
+    require([one[:2] for one in operations] == [["allreduce", "Float [8]"]] * 2 + [["broadcast", "Long [2, 3]"]] +
+            [["allreduce", "Float [8]"]], f"operations: {operations}")
+    begins = [rank["began_s"], *(one[2] for one in operations), rank["ended_s"]]
+    require(begins == sorted(begins), f"operations: {operations}, of a process from {begins[0]} to {begins[-1]}")
+    # Gloo does not record when a collective ends, but that it has.
+    require(all(one[3:] == [None, True] for one in operations), f"operations: {operations}")
+
+
 def hang(distrun, python):
-    status, tests, output = run(distrun, python, "misbehaving.GroupTest.test_rank_1_hangs")
+    status, tests, output = run(distrun, python, "-k", "hangs", time_limit="5")
     require(status == 1, f"exit status {status}", output)
-    check(tests, {"GroupTest.test_rank_1_hangs": ("failed", (
-        r"timed out: ranks 0, 1 hung: rank 1 in wait_in_a_function \(.*misbehaving\.py:\d+\); "
-        r"rank 0 waits in barrier, called by GroupTest\.test_rank_1_hangs \(.*misbehaving\.py:\d+\)"))}, output)
+    check(tests, {
+        "GroupTest.test_rank_1_hangs": ("failed", (
+            "timed out: ranks 0, 1 hung: rank 1 had not entered collective 1 of the default group, barrier, in which rank 0 waited")),
+        "CollectivesTest.test_rank_2_hangs": ("failed", (
+            r"timed out: ranks 0-2 hung: rank 2 had not entered collective 3 of the default group, allreduce of Float \[8\], "
+            "in which ranks 0, 1 waited"))}, output)
+    places = [rank["stands_at"] for rank in tests["GroupTest.test_rank_1_hangs"]["ranks"]]
+    require(places[0].startswith("barrier, number 1 of group default_pg, has not completed: no tensors\n"), f"place: {places[0]}")
+    require(re.match(r"no collective has run\n(.*\n)*.*wait_in_a_function \(.*misbehaving\.py:\d+\)", places[1]), f"place: {places[1]}")
+    test = tests["CollectivesTest.test_rank_2_hangs"]
+    require(collectives_of(test) == [["3 allreduce Float [8]"]] * 2 + [["2 allreduce Float [8]"]], f"ranks: {test['ranks']}")
+    require([one[4] for one in test["ranks"][0]["operations"]] == [True, True, False], f"ranks: {test['ranks']}")
+    require(test["ranks"][2]["stands_at"].startswith(
+        "nothing is under way; the last collective, allreduce, number 2 of group default_pg, has completed: Float [8]\n"),
+        f"ranks: {test['ranks']}")
 
 
 def new_processes(distrun, python):

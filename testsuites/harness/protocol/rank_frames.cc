@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::uint32_t kMark = 0xD157F4A5;  // Changes with the payloads.
+constexpr std::uint32_t kMark = 0xD157F4A6;  // Changes with the payloads.
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
 constexpr std::size_t kTextBytesMax = 1 * kMiB;
@@ -50,7 +50,8 @@ nlohmann::json to_json(const CollectiveStretch& stretch) {
           {"has_ended", stretch.has_ended}};
 }
 nlohmann::json to_json(const TimedOperation& one) {
-  return {one.op, one.tensors, to_json(std::optional(one.began)), to_json(one.ended)};
+  return {one.op, one.tensors, to_json(std::optional(one.began)), to_json(one.ended),
+          one.has_completed()};
 }
 template <class List>
 nlohmann::json list_of(const List& list) {
@@ -99,10 +100,12 @@ Collective collective_from(const nlohmann::json& one) {
 }
 
 TimedOperation operation_from(const nlohmann::json& one) {
+  const auto ended = time_from(one.at(3));
   return {.op = one.at(0).get<std::string>(),
           .tensors = one.at(1).get<std::string>(),
           .began = time_from(one.at(2)).value(),
-          .ended = time_from(one.at(3))};
+          .ended = ended,
+          .end_is_unknown = !ended && one.at(4).get<bool>()};
 }
 
 CollectiveRecord record_from(const nlohmann::json& json) {

@@ -25,7 +25,8 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
           {.counted = {kReduce},
            .stretches = {{"0", "all", kReduce, false}},
            .is_whole = false,
-           .times = {{{"send", "Float [4]", after(1), after(2)}, {"barrier", "", after(5), {}}},
+           .times = {{{"send", "Float [4]", after(1), after(2)}, {"barrier", "", after(5), {}},
+                      {"broadcast", "", after(6), {}, /*end_is_unknown=*/true}},
                      9}}});
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
     RankFrames frames;
@@ -52,12 +53,16 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
     EXPECT_EQ(stretch.description, "all");
     EXPECT_FALSE(stretch.has_ended);
     const auto& [operations, left_out] = done.collectives.times;
-    ASSERT_EQ(operations.size(), 2U);
+    ASSERT_EQ(operations.size(), 3U);
     EXPECT_EQ(operations[0].op, "send");
     EXPECT_EQ(operations[0].tensors, "Float [4]");
     EXPECT_EQ(operations[0].began, after(1));
     EXPECT_EQ(operations[0].ended, after(2));
+    EXPECT_FALSE(operations[0].end_is_unknown);
     EXPECT_EQ(operations[1].ended, std::nullopt);
+    EXPECT_FALSE(operations[1].has_completed());
+    EXPECT_EQ(operations[2].ended, std::nullopt);
+    EXPECT_TRUE(operations[2].has_completed());
     EXPECT_EQ(left_out, 9);
     EXPECT_FALSE(frames.is_garbage());
     EXPECT_FALSE(frames.is_within_frame());

@@ -38,7 +38,10 @@ struct TimedOperation {
   std::string op;       // "allreduce"
   std::string tensors;  // The inputs: "Float [4, 2]".
   WallTime began;
-  std::optional<WallTime> ended;  // Not set: not completed.
+  std::optional<WallTime> ended;
+  bool end_is_unknown = false;  // If `ended` is not set: true if it has completed.
+
+  bool has_completed() const { return ended || end_is_unknown; }
 };
 
 // The last operations that a rank has started, in order.

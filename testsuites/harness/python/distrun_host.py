@@ -236,7 +236,7 @@ class Host:
         frames, code = what_to_report(rank, self.skips)
         problem, skip = verdict.get("problem"), verdict.get("skip")
         if held_attempt is not None:
-            frames, code = [packets.done_frame()], 0
+            frames, code = [packets.done_frame(collectives_of(rank, compared=False))], 0
             if skip:
                 frames.insert(0, packets.skip_frame(skip))
             if rank is not first_to_blame(held_attempt):
@@ -276,15 +276,24 @@ class Host:
         del self.attempts[attempt.folder]
 
 
+def collectives_of(rank, compared=True):
+    """Without an account, they are unknown."""
+    record = rank.account.get("collectives")
+    if record is not None and compared:
+        return record
+    return {**(record or packets.no_collectives()), "is_whole": False}
+
+
 def what_to_report(rank, skips):
     """Frames and exit code of a rank."""
+    done = packets.done_frame(collectives_of(rank))
     frames = [packets.failure_frame(one) for one in rank.account.get("failures", [])]
     skip = rank.account.get("skip") or skips.get(rank.code, "")
     if frames:
-        return frames + [packets.done_frame()], rank.code
+        return frames + [done], rank.code
     if skip and (rank.account.get("done") or rank.code in skips):
-        return [packets.skip_frame(skip), packets.done_frame()], 0
-    return ([packets.done_frame()] if rank.account.get("done") else []), rank.code
+        return [packets.skip_frame(skip), done], 0
+    return ([done] if rank.account.get("done") else []), rank.code
 
 
 def is_failure(rank, skips):

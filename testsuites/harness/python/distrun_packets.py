@@ -6,8 +6,7 @@ import struct
 import time
 
 PACKET_BYTES_MAX = 1 << 20
-FRAME_MARK = 0xD157F4A5  # As in rank_frames.cc.
-NO_COLLECTIVES = {"counted": [], "stretches": [], "is_whole": True, "operations": [], "operations_left_out": 0}
+FRAME_MARK = 0xD157F4A6  # As in rank_frames.cc.
 
 
 def to_cbor(value):
@@ -102,12 +101,16 @@ def skip_frame(reason):
     return {"frame": "skip", "reason": reason}
 
 
-def place_frame(text):
-    return {"frame": "place", "text": text, "collectives": NO_COLLECTIVES}
+def no_collectives():
+    return {"counted": [], "stretches": [], "is_whole": True, "operations": [], "operations_left_out": 0}
 
 
-def done_frame():
-    return {"frame": "done", "assertions": 1, "collectives": NO_COLLECTIVES}
+def place_frame(text, collectives):
+    return {"frame": "place", "text": text, "collectives": collectives}
+
+
+def done_frame(collectives):
+    return {"frame": "done", "assertions": 1, "collectives": collectives}
 
 
 def write_frame(descriptor, frame):

@@ -17,6 +17,7 @@ import threading
 import traceback
 import unittest
 
+import distrun_collectives as collectives
 import distrun_packets as packets
 import distrun_parent
 import distrun_process as process
@@ -98,6 +99,7 @@ class Rank:
 
     def watch_test(self):
         """Wraps the test's function: its exception says more than the exit code that PyTorch makes of it."""
+        collectives.record()
         case, name = self.test.case, self.test.name
         original = inspect.getattr_static(case, name)
 
@@ -135,18 +137,20 @@ class Rank:
             pass
 
     def write_account(self):
+        self.account["collectives"] = collectives.record_and_place()[0]
         data = json.dumps(self.account).encode()
         while data:
             data = data[os.write(self.account_file, data):]
 
     def answer_questions(self):
-        """distrun asks a rank that hangs.  It reads the stack from outside; this only says that the rank answers."""
+        """distrun asks a rank that hangs.  It reads the stack from outside; this says which collectives the rank has run."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {process.WHERE_SIGNAL})
 
         def distrun_answers():
             while True:
                 signal.sigwait({process.WHERE_SIGNAL})
-                packets.write_frame(self.result, packets.place_frame("the collectives of Python are not recorded\n"))
+                record, place = collectives.record_and_place()
+                packets.write_frame(self.result, packets.place_frame(place + "\n", record))
 
         threading.Thread(target=distrun_answers, daemon=True).start()
 

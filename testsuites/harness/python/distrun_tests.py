@@ -10,6 +10,7 @@ COMMON_DISTRIBUTED = "torch.testing._internal.common_distributed"
 
 
 RANKS_MAX = 4096  # As in distrun/test_info.h.
+MAY_DIFFER = "distrun_collectives_may_differ"  # An attribute of a test or a class.
 
 
 def id_of(suite, case, name):
@@ -27,6 +28,7 @@ class Test:
         self.is_skipped = any(getattr(one, "__unittest_skip__", False) for one in (case, getattr(case, name)))
         code = getattr(method, "__code__", None)
         self.file, self.line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
+        self.collectives_may_differ = any(getattr(one, MAY_DIFFER, False) is True for one in (case, getattr(case, name)))
         self.problem = ""
         self.ranks = self._find_ranks()
 
@@ -44,7 +46,8 @@ class Test:
             return 1
 
     def facts(self):
-        return {"id": self.id, "ranks": self.ranks, "file": self.file, "line": self.line}
+        return {"id": self.id, "ranks": self.ranks, "collectives_may_differ": self.collectives_may_differ,
+                "file": self.file, "line": self.line}
 
 
 def _is_multi_process(case):

@@ -37,8 +37,8 @@ Json json_of(const AssertionFailure& failure, WallTime origin) {
 }
 
 Json json_of(const TimedOperation& one, WallTime origin) {
-  return Json::array(
-      {one.op, one.tensors, seconds_after(origin, one.began), seconds_after(origin, one.ended)});
+  return Json::array({one.op, one.tensors, seconds_after(origin, one.began),
+                      seconds_after(origin, one.ended), one.has_completed()});
 }
 
 Json json_of(const Collective& collective) {

@@ -13,7 +13,7 @@
 //                                          "at_s": 0.02}],
 //                            "skip_reason": "", "end": "", "stands_at": "", "output": "",
 //                            "began_s": 0.001, "ended_s": 0.122,
-//                            "operations": [["allreduce", "Float [4]", 0.012, 0.019]],
+//                            "operations": [["allreduce", "Float [4]", 0.012, 0.019, true]],
 //                            "operations_left_out": 0,
 //                            "leaked_processes": ["77 (sleep)"],
 //                            "collectives": [{"op": "allreduce", "sizes": [[4]],
@@ -28,8 +28,8 @@
 //
 // Times: an attempt's "began_s" is in seconds since the run began; those of its ranks are in
 // seconds since the attempt began.  An operation is a collective, send or receive: its name,
-// inputs, start and end. Unknown times are null, as is the end of an operation that did not
-// complete. Pure.
+// inputs, start and end, and whether it completed. Unknown times are null, as is the end of an
+// operation that did not complete. Pure.
 #pragma once
 
 #include <string>

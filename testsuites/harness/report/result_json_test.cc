@@ -81,7 +81,8 @@ TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptStarted) {
   rank.began = at(501);
   rank.ended = at(750);
   rank.failures = {{.file = "a.cc", .line = 1, .message = "", .at = at(600)}};
-  rank.times = {{{"allreduce", "Float [4]", at(510), at(512)}, {"barrier", "", at(520), {}}}, 7};
+  rank.times = {{{"allreduce", "Float [4]", at(510), at(512)}, {"barrier", "", at(520), {}},
+                 {"barrier", "", at(530), {}, /*end_is_unknown=*/true}}, 7};
   const auto test =
       nlohmann::json::parse(result_json({.at = run}, {.results = {result}}))["tests"][0];
   EXPECT_EQ(test["began_s"], 0.5);
@@ -92,7 +93,8 @@ TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptStarted) {
   EXPECT_EQ(written["failures"][0]["at_s"], 0.1);
   EXPECT_EQ(written["operations_left_out"], 7);
   EXPECT_EQ(written["operations"], nlohmann::json::parse(R"([
-      ["allreduce", "Float [4]", 0.01, 0.012], ["barrier", "", 0.02, null]])"));
+      ["allreduce", "Float [4]", 0.01, 0.012, true], ["barrier", "", 0.02, null, false],
+      ["barrier", "", 0.03, null, true]])"));
 }
 
 TEST(ResultJsonTest, RanksBelongToTheLastAttempt) {

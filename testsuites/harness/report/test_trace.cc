@@ -76,7 +76,9 @@ class TestTrace {
     std::size_t rows = 1;
     for (const TimedOperation& one : rank.times.operations) {
       const std::size_t lane = lanes.take(one.began);
-      const TraceTime end = one.ended ? TraceTime(*one.ended) : ended;
+      const TraceTime end = one.ended            ? TraceTime(*one.ended)
+                            : one.end_is_unknown ? TraceTime(one.began)
+                                                 : ended;
       lanes.end(lane, end);
       const TraceRow row = row_of(rank.rank, lane);
       if (lane >= rows) {
@@ -84,6 +86,10 @@ class TestTrace {
         write(trace_row_name(row, fmt::format("rank {} ({})", rank.rank, rows), row.thread));
       }
       nlohmann::ordered_json arguments = {{"op", one.op}, {"tensors", one.tensors}};
+      if (one.end_is_unknown) {
+        write(trace_instant(row, one.op + " (end unknown)", one.began, arguments_text(arguments)));
+        continue;
+      }
       if (!one.ended) arguments["unfinished"] = true;
       write(trace_slice(row, one.ended ? one.op : one.op + " (unfinished)", one.began, end,
                         arguments_text(arguments)));
