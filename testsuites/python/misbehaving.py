@@ -204,6 +204,23 @@ def wait_in_a_function():
     signal.pause()
 
 
+class ExitTest(TwoRanks):
+    """Like PyTorch's TestDistBackend, whose ranks call sys.exit() after the test."""
+
+    @classmethod
+    def _run(cls, rank, test_name, file_name, pipe, **_):
+        case = cls(test_name)
+        case.rank, case.file_name = rank, file_name
+        case.run_test(test_name, pipe)
+        sys.exit(0)
+
+    def test_returns(self):
+        pass
+
+    def test_exits(self):
+        sys.exit(0)
+
+
 class SetUpTest(TwoRanks):
     """What setUp() does in the parent reaches the ranks."""
 

@@ -48,6 +48,8 @@ VERDICTS = {
     "CollectivesTest.test_all_skip_later": ("skipped", "later"),
     "MayDifferTest.test_dtypes_differ": ("passed", ""),
     "FewAreKeptTest.test_dtypes_differ_at_first": ("passed", ""),
+    "ExitTest.test_returns": ("passed", ""),
+    "ExitTest.test_exits": ("failed", r"rank \d exited during its test: exit code 0"),
     "SetUpTest.test_variables_reach_the_ranks": ("passed", ""),
     "SetUpTest.test_set_up_skips": ("skipped", r"in setUp\(\)"),
     "SetUpTest.test_set_up_fails": ("failed", r"rank \d failed: RuntimeError: setUp\(\) fails"),
