@@ -231,6 +231,10 @@ void TestCommand::add_ways_to_run() {
            "Do not fail tests that leave threads, open descriptors, shared memory or files behind. "
            "Leaked processes still fail a test.")
       ->group(kRunning);
+  own_flag(app, "collectives-may-differ", options_.plan.collectives_may_differ,
+           "Do not fail tests whose ranks run different collectives. distrun then prints the "
+           "difference as a warning.")
+      ->group(kRunning);
   own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
       ->group(kRunning);
   own_flag(app, "require-gpus", required_gpus_,

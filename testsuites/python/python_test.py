@@ -40,13 +40,14 @@ VERDICTS = {
         r"ranks disagree \(collectives_may_differ allows it\): rank 1 ran allreduce of Double \[4\] as collective 1 of the default "
         r"group, ranks 0, 2 ran allreduce of Float \[8\]")),
     "CollectivesTest.test_dtypes_differ_in_a_test_that_is_expected_to_fail": ("passed", ""),
-    "CollectivesTest.test_dtypes_may_differ": ("passed", ""),
+    "CollectivesTest.test_dtypes_may_differ": ("passed", (
+        r"ranks disagree, which collectives_may_differ allows: rank 1 ran allreduce of Double \[4\] as collective 1 .*")),
     "CollectivesTest.test_rank_2_skips_one": ("failed", (
         r"(ranks disagree: |timed out: ranks 0, 1 hung: )rank 2 had not (run|entered) collective 5 of the default group, "
         r"allreduce of Float \[8\], (which ranks 0, 1 ran|in which ranks? [01](, 1)? waited).*")),
     "CollectivesTest.test_rank_2_throws_later": ("failed", r"rank 2 failed: misbehaving\.py:\d+: ValueError: later"),
     "CollectivesTest.test_all_skip_later": ("skipped", "later"),
-    "MayDifferTest.test_dtypes_differ": ("passed", ""),
+    "MayDifferTest.test_dtypes_differ": ("passed", "ranks disagree, which collectives_may_differ allows: rank 0 ran .*"),
     "FewAreKeptTest.test_dtypes_differ_at_first": ("passed", ""),
     "ExitTest.test_returns": ("passed", ""),
     "ExitTest.test_exits": ("failed", r"rank \d exited during its test: exit code 0"),
@@ -134,6 +135,16 @@ def check_collectives(tests):
     require(all(one[3:] == [None, True] for one in operations), f"operations: {operations}")
 
 
+def may_differ(distrun, python):
+    """The flag is for tests that cannot be changed."""
+    name = "CollectivesTest.test_dtypes_differ"
+    status, tests, output = run(distrun, python, "--collectives-may-differ", f"misbehaving.{name}")
+    require(status == 0, f"exit status {status}", output)
+    check(tests, {name: VERDICTS["CollectivesTest.test_dtypes_may_differ"]}, output)
+    warning = rf"PASS .* misbehaving\.{name}: {tests[name]['reason'][:40]}"
+    require(re.search(warning, output), "no warning", output)
+
+
 def hang(distrun, python):
     status, tests, output = run(distrun, python, "-k", "hangs", time_limit="5")
     require(status == 1, f"exit status {status}", output)
@@ -185,4 +196,4 @@ def imports(distrun, python):
 
 
 if __name__ == "__main__":
-    {case.__name__: case for case in (verdicts, hang, new_processes, imports)}[sys.argv[3]](*sys.argv[1:3])
+    {case.__name__: case for case in (verdicts, may_differ, hang, new_processes, imports)}[sys.argv[3]](*sys.argv[1:3])

@@ -55,8 +55,8 @@ struct RankResult {
 struct AttemptResult {
   int attempt = 1;
   TestStatus status = TestStatus::kPassed;  // Not kFlaky.
-  // One line, empty if passed: "rank 2 failed: …", "rank 1 crashed: signal SIGSEGV (11)",
-  // "diverged: rank 0 skipped, ranks 1, 2, 3 did not".
+  // One line: "rank 2 failed: …", "rank 1 crashed: signal SIGSEGV (11)", "diverged: rank 0 skipped,
+  // ranks 1, 2, 3 did not". If passed: empty, or a warning.
   std::string reason;
   WallTime began;
   std::chrono::milliseconds time{0};

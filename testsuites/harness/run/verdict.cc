@@ -221,6 +221,7 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   if (needs.expected_ends.empty()) divergence = divergence_of_ranks(facts);
   const bool is_allowed =
       divergence && needs.collectives_may_differ && divergence->kind != Divergence::Kind::kAwaited;
+  const std::string allowed = is_allowed ? divergence->text : "";
   if (is_allowed) divergence.reset();
   // The ranks that the comparison names come first.
   const auto blame = [&](const std::vector<int>& ranks) {
@@ -280,6 +281,8 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.reason =
         fmt::format("ranks disagree (collectives_may_differ allows it): {}", divergence->text);
     result.culprits = divergence->ranks;
+  } else if (is_allowed) {
+    result.reason = "ranks disagree, which collectives_may_differ allows: " + allowed;
   }
   for (std::size_t i = 0; i < facts.size(); ++i) {
     result.ranks.push_back(result_of(static_cast<int>(i), facts[i], findings[i]));

@@ -11,8 +11,9 @@
 //   without a failed assertion.
 // - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
 // - A test that passes fails as "ranks disagree" if its ranks ran different collectives
-//   (divergence.h), unless TestNeeds::collectives_may_differ or expected_ends is set.  The same
-//   comparison is part of the reason if ranks hang, if the run is interrupted, if a rank fails
+//   (divergence.h), unless TestNeeds::collectives_may_differ or expected_ends is set.  With
+//   collectives_may_differ, the test passes with a warning as its reason.  The same comparison is
+//   part of the reason if ranks hang, if the run is interrupted, if a rank fails
 //   after different collectives met, or if a rank that passed did not run a collective of a failed
 //   rank.
 // - The culprit is the first rank that failed.  A rank that was killed after another failed or

@@ -186,8 +186,19 @@ TEST(VerdictTest, FailsIfPassingRanksRanDifferentCollectives) {
             "ranks disagree (collectives_may_differ allows it): rank 2 ran broadcast of Float [3] "
             "as collective 1 of the default group, ranks 0, 1 ran allreduce of Float [3]");
   EXPECT_THAT(result.culprits, ElementsAre(2));
-  EXPECT_EQ(judged(ranks, {.ranks = 3, .collectives_may_differ = true}).status,
-            TestStatus::kPassed);
+}
+
+TEST(VerdictTest, WarnsIfRanksRanDifferentCollectivesThatMayDiffer) {
+  const std::vector<RankFacts> ranks = {with(passed(), "allreduce", 1),
+                                        with(passed(), "allreduce", 1),
+                                        with(passed(), "broadcast", 1)};
+  const auto result = judged(ranks, {.ranks = 3, .collectives_may_differ = true});
+  EXPECT_EQ(result.status, TestStatus::kPassed);
+  EXPECT_EQ(result.reason,
+            "ranks disagree, which collectives_may_differ allows: rank 2 ran broadcast of Float "
+            "[3] as collective 1 of the default group, ranks 0, 1 ran allreduce of Float [3]");
+  EXPECT_THAT(result.culprits, IsEmpty());
+  EXPECT_EQ(judged({passed()}, {.ranks = 1, .collectives_may_differ = true}).reason, "");
 }
 
 // Survivors may notice a lost peer in different collectives.

@@ -54,6 +54,7 @@ std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options)
   if (!options.backend.empty()) command += " --backend " + shell_quoted(options.backend);
   if (options.seed != PlanOptions().seed) command += fmt::format(" --seed {}", options.seed);
   if (options.fresh) command += " --isolation exec";
+  if (options.collectives_may_differ) command += " --collectives-may-differ";
   command += " " + shell_quoted(loaded.test.id);
   if (!options.command.empty()) command += " --";
   for (const std::string& word : options.command) command += " " + shell_quoted(word);
@@ -69,6 +70,7 @@ PlannedTest planned(const LoadedTest& loaded, const PlanOptions& options, const 
                    .timeout = timeout_of(needs, options),
                    .skip_reason = reason_to_skip(needs, options),
                    .repeat_command = repeat_command(loaded, options)};
+  test.test.needs.collectives_may_differ |= options.collectives_may_differ;
   if (const auto time = history.time_of(loaded.test.id)) {
     test.expected = std::chrono::ceil<std::chrono::milliseconds>(*time);
   }

@@ -26,6 +26,7 @@ struct PlanOptions {
   std::string backend;  // For tests with several; empty: each test's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   int repeat = 1;
+  bool collectives_may_differ = false;  // In every test.
   bool shuffle = false;
   std::uint64_t seed = 1234;
   bool fresh = false;                 // --isolation exec, for repeat commands.

@@ -77,7 +77,15 @@ TEST(TestPlanTest, RepeatCommandHasOptionsThatMatter) {
   EXPECT_EQ(planned({}, {.shuffle = true, .seed = 7}).repeat_command,
             "distrun test --seed 7 gloo.A.t");
   EXPECT_EQ(planned({}, {.fresh = true}).repeat_command, "distrun test --isolation exec gloo.A.t");
+  EXPECT_EQ(planned({}, {.collectives_may_differ = true}).repeat_command,
+            "distrun test --collectives-may-differ gloo.A.t");
   EXPECT_EQ(planned({}, {.shuffle = true}).repeat_command, "distrun test gloo.A.t");
+}
+
+TEST(TestPlanTest, CollectivesMayDifferInEveryTestIfAsked) {
+  EXPECT_FALSE(planned({}, {}).test.needs.collectives_may_differ);
+  EXPECT_TRUE(planned({}, {.collectives_may_differ = true}).test.needs.collectives_may_differ);
+  EXPECT_TRUE(planned({.collectives_may_differ = true}, {}).test.needs.collectives_may_differ);
 }
 
 TEST(TestPlanTest, RepeatCommandNamesOnlyTheTestsBinary) {
