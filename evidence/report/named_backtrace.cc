@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,20 +40,31 @@ std::optional<BacktraceLine> parse_line(std::string_view line) {
   return found;
 }
 
+// Whether the frame may be one that starts a thread or the program.
+bool is_of_system(const Frame& frame) {
+  return is_of_libc(frame) || frame.module.find("/libstdc++.so") != std::string::npos;
+}
+
 }  // namespace
 
 std::string named_backtrace(std::string_view text, const NameFrame& name, const CutAt& cut) {
   std::string result;
-  bool is_cut = false;
+  std::string held;  // Nameless frames, which are dropped if the backtrace ends with them.
+  bool is_cut = false, has_frames = false;
+  const auto end_backtrace = [&] {
+    if (!has_frames) result += held;
+    held.clear();
+    is_cut = has_frames = false;
+  };
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    const bool has_end = end < text.size();
+    const std::string newline = end < text.size() ? "\n" : "";
     text.remove_prefix(std::min(end + 1, text.size()));
     const auto parsed = parse_line(line);
     if (!parsed) {
-      is_cut = false;  // Another backtrace may follow.
-      result.append(line).append(has_end ? "\n" : "");
+      end_backtrace();  // Another one may follow.
+      result.append(line).append(newline);
       continue;
     }
     if (is_cut) continue;
@@ -60,10 +72,17 @@ std::string named_backtrace(std::string_view text, const NameFrame& name, const 
     const CutFrames here = cut(frame);
     is_cut = here != CutFrames::kNo;
     if (here == CutFrames::kFromHere) continue;
+    if (frame.function.empty() && is_of_system(frame)) {
+      held.append(line).append(newline);
+      continue;
+    }
+    result += std::exchange(held, "");
     result += frame.function.empty() ? std::string(line)
                                      : fmt::format("{} {}", parsed->number, described(frame));
-    if (has_end) result += '\n';
+    result += newline;
+    has_frames = true;
   }
+  end_backtrace();
   return result;
 }
 

@@ -5,6 +5,7 @@
 //     // before   #2 _ZN4Dies6die_ofEi+0x196 (/build/suites+0x9a806)
 //     // after    #2 Dies::die_of (dies_test.cc:153)
 //
+// Drops nameless frames of libc and libstdc++ at the end, which start a thread or the program.
 // Keeps other lines. Pure: `name` looks the function up, as symbol_names.h does.
 #pragma once
 

@@ -43,6 +43,17 @@ TEST(NamedBacktraceTest, CutsEachBacktraceSeparately) {
       "#0 die (dies.cc:7)\nagain\n#0 die (dies.cc:7)");
 }
 
+TEST(NamedBacktraceTest, DropsNamelessFramesThatStartAThread) {
+  EXPECT_EQ(named_backtrace("#0 f+0x1 (/b/a+0x9a806)\n#1 0x1 (/lib/libstdc++.so.6+0x7)\n"
+                            "#2 0x2 (/lib/libc.so.6+0x7)\n#3 0x2 (/b/a+0x2)\nnext\n",
+                            name, cut),
+            "#0 die (dies.cc:7)\nnext\n");
+  EXPECT_EQ(named_backtrace("#0 f+0x1 (/b/a+0x9a806)\n#1 0x2 (/lib/libc.so.6+0x7)\n", name, cut),
+            "#0 die (dies.cc:7)\n");
+  const std::string nameless = "#0 0x2 (/lib/libc.so.6+0x7)\n";
+  EXPECT_EQ(named_backtrace(nameless, name, cut), nameless);
+}
+
 TEST(NamedBacktraceTest, KeepsOtherText) {
   for (const char* text :
        {"", "\n", "#", "#1", "# 1 (a+0x1)", "#1 f (a+0xg)", "#1 f (a)", "#1f (a+0x1)",

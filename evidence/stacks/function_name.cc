@@ -29,9 +29,21 @@ std::size_t behind_bracket(std::string_view name, std::size_t begin) {
   return name.size();
 }
 
+// The lambda that a std::thread runs; empty if `name` is another function.
+std::string_view lambda_of_thread(std::string_view name) {
+  constexpr std::string_view kBegin = "std::thread::_State_impl<std::thread::_Invoker<std::tuple<";
+  if (!name.starts_with(kBegin)) return {};
+  name.remove_prefix(kBegin.size());
+  const auto lambda = name.find(kLambda);
+  const auto argument = name.find(", ");
+  if (lambda == std::string_view::npos || lambda > argument) return {};
+  return name.substr(0, behind_bracket(name, lambda));
+}
+
 }  // namespace
 
 std::string short_function_name(std::string_view name) {
+  if (const auto lambda = lambda_of_thread(name); !lambda.empty()) name = lambda;
   // "read@GLIBC_2.2.5", and the compiler's copies "parse.constprop.0" and "parse.cold".
   name = name.substr(0, name.find('@'));
   if (name.find_first_of("<( ") == std::string_view::npos) name = name.substr(0, name.find('.', 1));

@@ -4,6 +4,8 @@
 //     short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)")
 //     // "gloo::Pair::read"
 //
+// A function of std::thread gets the name of the lambda that it runs.
+//
 // Pure.
 #pragma once
 

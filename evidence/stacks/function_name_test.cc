@@ -25,6 +25,17 @@ TEST(ShortFunctionNameTest, KeepsOperatorsAndLambdas) {
   EXPECT_EQ(short_function_name("operators::run(int)"), "operators::run");
 }
 
+TEST(ShortFunctionNameTest, NamesTheLambdaOfAThread) {
+  EXPECT_EQ(short_function_name("std::thread::_State_impl<std::thread::_Invoker<std::tuple<"
+                                "a::(anonymous namespace)::A::f(int)::{lambda(int)#2}, int> > "
+                                ">::_M_run()"),
+            "a::A::f::{lambda}");
+  EXPECT_EQ(
+      short_function_name(
+          "std::thread::_State_impl<std::thread::_Invoker<std::tuple<void (*)()> > >::_M_run()"),
+      "std::thread::_State_impl::_M_run");
+}
+
 TEST(ShortFunctionNameTest, OmitsVersionsAndCopiesOfSymbols) {
   EXPECT_EQ(short_function_name("clock_nanosleep@GLIBC_2.2.5"), "clock_nanosleep");
   EXPECT_EQ(short_function_name("parse.constprop.0"), "parse");

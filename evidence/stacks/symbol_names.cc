@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include <dwarf.h>
@@ -112,15 +113,15 @@ struct SymbolNames::Impl {
       place.function = short_function_name(demangled_symbol(name));
     }
     if (take_inlined_call(file.module, at, place)) return place;
-    Dwfl_Line* line = ::dwfl_module_getsrc(file.module, at);
-    if (line == nullptr) return place;
-    const char* source = ::dwfl_lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr);
-    if (source != nullptr && place.line > 0) place.source = source;
+    const Place code = place_of_code(file.module, at);
+    place.source = code.source;
+    place.line = code.line;
     return place;
   }
 
   // Inlined code has the source and line of the inlined function. If so, sets the place of the call
-  // instead, and returns true.
+  // instead, and returns true. Calls by the standard library do not count: they lead to the code of
+  // a lambda, which is what the user knows.
   static bool take_inlined_call(Dwfl_Module* module, GElf_Addr at, Place& place) {
     Dwarf_Addr bias = 0;
     Dwarf_Die* unit = ::dwfl_module_addrdie(module, at, &bias);
@@ -132,28 +133,50 @@ struct SymbolNames::Impl {
     std::free(scopes);
     Dwarf_Die* parents = nullptr;
     const int depth = ::dwarf_getscopes_die(&innermost, &parents);
-    Dwarf_Die call{};
-    bool is_inlined = false;
+    std::optional<Place> of_user, of_library;
     for (int i = 0; i < depth && ::dwarf_tag(&parents[i]) != DW_TAG_subprogram; ++i) {
       if (::dwarf_tag(&parents[i]) != DW_TAG_inlined_subroutine) continue;
-      call = parents[i];
-      is_inlined = true;
+      if (auto call = place_of_call(unit, parents[i])) {
+        (is_of_standard_library(call->source) ? of_library : of_user) = std::move(call);
+      }
     }
     if (depth > 0) std::free(parents);
-    if (!is_inlined) return false;
+    if (!of_user && of_library) {
+      const Place code = place_of_code(module, at);
+      of_user = code.line > 0 && !is_of_standard_library(code.source) ? code : *of_library;
+    }
+    if (!of_user) return false;
+    place.source = of_user->source;
+    place.line = of_user->line;
+    return true;
+  }
+
+  static std::optional<Place> place_of_call(Dwarf_Die* unit, Dwarf_Die& call) {
     Dwarf_Attribute attribute;
     Dwarf_Word line = 0, number = 0;
     Dwarf_Files* files = nullptr;
     if (::dwarf_formudata(::dwarf_attr(&call, DW_AT_call_line, &attribute), &line) != 0 ||
         ::dwarf_formudata(::dwarf_attr(&call, DW_AT_call_file, &attribute), &number) != 0 ||
         ::dwarf_getsrcfiles(unit, &files, nullptr) != 0) {
-      return false;
+      return std::nullopt;
     }
     const char* source = ::dwarf_filesrc(files, number, nullptr, nullptr);
-    if (source == nullptr) return false;
-    place.source = source;
-    place.line = static_cast<int>(line);
-    return true;
+    if (source == nullptr) return std::nullopt;
+    return Place{.function = "", .source = source, .line = static_cast<int>(line)};
+  }
+
+  static Place place_of_code(Dwfl_Module* module, GElf_Addr at) {
+    Place place;
+    Dwfl_Line* line = ::dwfl_module_getsrc(module, at);
+    if (line == nullptr) return place;
+    const char* source = ::dwfl_lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr);
+    if (source != nullptr && place.line > 0) place.source = source;
+    return place;
+  }
+
+  // "/usr/include/c++/12/thread"
+  static bool is_of_standard_library(std::string_view source) {
+    return source.find("/c++/") != std::string_view::npos;
   }
 
   std::mutex mutex;

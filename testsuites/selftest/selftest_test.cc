@@ -20,6 +20,7 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -181,6 +182,11 @@ TEST_F(SelfTest, ACrashPrintsItsStack) {
 TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
   expect_fails("Fails.test_a_thread_throws", RankStatus::kFailed,
                "rank 1 failed: uncaught exception: std::runtime_error: on purpose");
+  EXPECT_THAT(
+      run_one("Fails.test_a_thread_throws").attempts.at(0).ranks.at(1).output,
+      MatchesRegex("distrun_selftest: std::runtime_error: on purpose\n"
+                   "#0 [a-zA-Z_:]*test_a_thread_throws_Test::TestBody::\\{lambda\\}[a-z:()]* "
+                   "\\(misbehaving.cc:[0-9]+\\)\n"));
 }
 
 // LibTorch adds a line per frame, mostly without a name.

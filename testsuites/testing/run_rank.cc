@@ -99,7 +99,8 @@ std::terminate_handler report_and_die = nullptr;  // record()'s.
 // An uncaught exception in any thread. GoogleTest catches those of the test's body.
 [[noreturn]] void on_uncaught() {
   if (std::current_exception() != nullptr) {
-    report(*rank_here->channel, {.message = "uncaught exception: " + what_was_thrown().message});
+    report(*rank_here->channel,
+           {.message = std::string(kUncaughtException) + what_was_thrown().message});
   }
   report_and_die();
   std::abort();

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/wall_time.h"
 
 namespace distrun {
+
+// The message of a rank's last failure begins with this if an exception ended its process.
+inline constexpr std::string_view kUncaughtException = "uncaught exception: ";
 
 struct AssertionFailure {
   std::string file;  // Empty if unknown.

@@ -305,9 +305,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     });
   }
 
-  // A crashed process could not name its functions.
+  // A process that crashes could not name its functions.
   void name_functions(RankFacts& rank) {
-    if (!rank.end || !std::holds_alternative<KilledBy>(*rank.end) || rank.was_ended) return;
+    const bool is_killed = rank.end && std::holds_alternative<KilledBy>(*rank.end);
+    if (!is_killed && !rank.has_uncaught_exception()) return;
+    if (rank.was_ended) return;
     rank.output = with_named_backtraces(rank.output, stacks.names());
   }
 

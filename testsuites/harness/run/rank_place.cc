@@ -1,6 +1,7 @@
 #include "testsuites/harness/run/rank_place.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,13 @@ bool is_of_the_harness(const ThreadStack& thread) {
     return frame.function.ends_with("distrun_answers") ||
            frame.function == "MultiProcessTestCase._event_listener";
   });
+}
+
+// These lead to the function of a thread.
+bool starts_threads(const Frame& frame) {
+  constexpr std::array<std::string_view, 6> kStarts{
+      "execute_native_thread_routine", "start_thread", "clone", "clone3", "__clone", "__clone3"};
+  return std::find(kStarts.begin(), kStarts.end(), frame.function) != kStarts.end();
 }
 
 void cut_to_the_test(std::vector<Frame>& frames) {
@@ -75,7 +83,7 @@ Whereabouts places_of(const std::vector<RankStacks>& ranks) {
 std::string with_named_backtraces(std::string_view output, const NameFrame& name) {
   return named_backtrace(output, name, [](const Frame& frame) {
     if (is_test(frame)) return CutFrames::kAfterThis;
-    return calls_tests(frame) ? CutFrames::kFromHere : CutFrames::kNo;
+    return calls_tests(frame) || starts_threads(frame) ? CutFrames::kFromHere : CutFrames::kNo;
   });
 }
 

@@ -53,6 +53,11 @@ struct RankFacts {
 
   // An exception, in contrast, may be the consequence of another rank's collective.
   bool failed_by_assertion() const { return !failures.empty() && failures.front().line > 0; }
+
+  // The output then contains a backtrace.
+  bool has_uncaught_exception() const {
+    return !failures.empty() && failures.back().message.starts_with(kUncaughtException);
+  }
 };
 
 // `where` names the places of ranks that did not end, in one line; may be empty.
