@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/text/rank_list.h"
+#include "common/text/text_cut.h"
 #include "testsuites/harness/report/merged_output.h"
 
 namespace distrun {
@@ -25,6 +26,24 @@ std::string shown(std::string_view text) {
     } else {
       result += text[i];
     }
+  }
+  return result;
+}
+
+constexpr std::size_t kLineBytesShown = 500;
+
+// For the console: cuts long lines.
+std::string with_short_lines(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const std::string_view kept = whole_utf8(line.substr(0, kLineBytesShown));
+    const std::string note = fmt::format("…[{} bytes left out]", line.size() - kept.size());
+    const bool is_long = line.size() > kept.size() + note.size();
+    result.append(is_long ? kept : line).append(is_long ? note : "");
+    if (end < text.size()) result += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return result;
 }
@@ -79,7 +98,7 @@ std::string body_of(const RankResult& rank, WithOutput with_output) {
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
   const auto leaked = fmt::format("leaked processes: {}", fmt::join(rank.leaked, ", "));
   if (!rank.leaked.empty() && !is_said(rank, leaked)) text += "  " + leaked + '\n';
-  return shown(text);
+  return shown(is_short ? with_short_lines(text) : text);
 }
 
 // The index after the first `lines` lines.
@@ -157,7 +176,7 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
 std::string merged_output_of(const AttemptResult& attempt) {
   std::vector<std::pair<int, std::string>> outputs;
   for (const RankResult* rank : in_order(attempt)) {
-    outputs.emplace_back(rank->rank, shortened(shown(rank->output)));
+    outputs.emplace_back(rank->rank, shortened(shown(with_short_lines(rank->output))));
   }
   return merged_output(outputs);
 }

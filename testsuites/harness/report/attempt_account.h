@@ -21,8 +21,8 @@
 
 namespace distrun {
 
-// kYes is for the console: shows at most 10 failures and 100 lines of output per rank, and says
-// what was omitted.
+// kYes is for the console: shows at most 10 failures, 100 lines of output per rank and 500 bytes
+// per line, and says what was omitted.
 enum class WithOutput { kNo, kYes };
 
 // Empty if nothing was started.

@@ -1,11 +1,15 @@
 #include "testsuites/harness/report/attempt_account.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "testsuites/harness/test/results.h"
 
 namespace distrun {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Four ranks that passed.
 AttemptResult attempt() {
@@ -111,6 +115,22 @@ TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
 
   result.ranks[0].output = std::string(99, '\n') + "last";
   EXPECT_EQ(told(result).find("… "), std::string::npos) << "100 lines are shown";
+}
+
+TEST(AttemptAccountTest, LongLinesAreCutOnTheConsole) {
+  AttemptResult result = attempt();
+  result.ranks.resize(1);
+  result.ranks[0].output = std::string(499, 'a') + "é" + std::string(1000, 'b') + "\nnext\n";
+  result.ranks[0].failures = {{"a.cc", 1, std::string(2000, 'c') + "\nd"}};
+  const std::string text = told(result);
+  EXPECT_THAT(text, HasSubstr("[rank 0] " + std::string(499, 'a') + "…[1002 bytes left out]\n"));
+  EXPECT_THAT(text, HasSubstr("ccc…[1510 bytes left out]\n      d\n"));
+  EXPECT_THAT(text, HasSubstr("[rank 0] next\n"));
+  EXPECT_THAT(output_of(result), Not(HasSubstr("left out")));
+  EXPECT_THAT(account_of(result, WithOutput::kNo), Not(HasSubstr("left out")));
+
+  result.ranks[0].output = std::string(510, 'a');
+  EXPECT_THAT(merged_output_of(result), Not(HasSubstr("left out"))) << "the note is longer";
 }
 
 TEST(AttemptAccountTest, ControlCharactersAreEscaped) {
