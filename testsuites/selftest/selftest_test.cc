@@ -339,6 +339,7 @@ TEST_F(SelfTest, ShortensMuchOutput) {
   const auto result = run_one("Well.test_prints_100_MB");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
   EXPECT_THAT(result.attempts.at(0).ranks.at(0).output, HasSubstr("bytes omitted"));
+  EXPECT_GT(result.attempts[0].ranks[0].output_lost.lines, 9'900u);
   EXPECT_LT(result.attempts[0].ranks[0].output.size(), 1'000'000u);
 }
 

@@ -79,6 +79,12 @@ std::string lines_of(const AssertionFailure& failure) {
 
 constexpr std::size_t kFailuresShown = 10, kFirstLinesShown = 20, kLastLinesShown = 80;
 
+// "12 lines left out; --json FILE writes 3 of them"
+std::string left_out(const char* what, std::size_t kept, std::size_t lost) {
+  const std::string how_many = lost == 0 ? "" : fmt::format("{} of ", kept);
+  return fmt::format("{} {}; --json FILE writes {}them", kept + lost, what, how_many);
+}
+
 bool is_said(const RankResult& rank, const std::string& text) {
   return !rank.failures.empty() && rank.failures.front().message == text;
 }
@@ -87,12 +93,14 @@ bool is_said(const RankResult& rank, const std::string& text) {
 std::string body_of(const RankResult& rank, WithOutput with_output) {
   std::string text = headline_of(rank) + '\n';
   const bool is_short = with_output == WithOutput::kYes;
+  // The last one may only count those that are lost.
+  const std::size_t kept = rank.failures.size() - (rank.failures_lost > 0 ? 1 : 0);
   const std::size_t shown_failures =
-      is_short ? std::min(kFailuresShown, rank.failures.size()) : rank.failures.size();
+      is_short ? std::min(kFailuresShown, kept) : rank.failures.size();
   for (std::size_t i = 0; i < shown_failures; ++i) text += lines_of(rank.failures[i]);
-  if (shown_failures < rank.failures.size()) {
-    text += fmt::format("  {} more failures; --json FILE writes all\n",
-                        rank.failures.size() - shown_failures);
+  if (shown_failures < kept) {
+    text += fmt::format("  {}\n", left_out("more failures", kept - shown_failures,
+                                           static_cast<std::size_t>(rank.failures_lost)));
   }
   if (!rank.end.empty() && !is_said(rank, rank.end)) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
@@ -109,16 +117,20 @@ std::size_t behind_lines(std::string_view text, std::size_t lines) {
   return at;
 }
 
-// Keeps the first and the last lines.
-std::string shortened(const std::string& text) {
+// Keeps the first and the last lines. The text may have a gap already.
+std::string shortened(const std::string& text, const LostText& lost) {
   const auto ends = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   const std::size_t lines = ends + (text.empty() || text.ends_with('\n') ? 0 : 1);
   if (lines <= kFirstLinesShown + kLastLinesShown) return text;
-  const std::size_t left_out = lines - kFirstLinesShown - kLastLinesShown;
+  const std::size_t cut = lines - kFirstLinesShown - kLastLinesShown;
   const std::size_t first = behind_lines(text, kFirstLinesShown);
-  const std::size_t last = behind_lines(text, kFirstLinesShown + left_out);
-  return fmt::format("{}… {} lines left out; --json FILE writes all\n{}", text.substr(0, first),
-                     left_out, text.substr(last));
+  const std::size_t last = behind_lines(text, kFirstLinesShown + cut);
+  const bool has_gap =
+      lost.lines > 0 &&
+      std::string_view(text).substr(first, last - first).find(gap_line(lost)) != text.npos;
+  return fmt::format("{}… {}\n{}", text.substr(0, first),
+                     left_out("lines left out", cut - (has_gap ? 1 : 0), has_gap ? lost.lines : 0),
+                     text.substr(last));
 }
 
 struct Account {
@@ -176,7 +188,8 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
 std::string merged_output_of(const AttemptResult& attempt) {
   std::vector<std::pair<int, std::string>> outputs;
   for (const RankResult* rank : in_order(attempt)) {
-    outputs.emplace_back(rank->rank, shortened(shown(with_short_lines(rank->output))));
+    outputs.emplace_back(rank->rank,
+                         shortened(shown(with_short_lines(rank->output)), rank->output_lost));
   }
   return merged_output(outputs);
 }

@@ -102,11 +102,11 @@ TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
   for (int i = 1; i <= 12; ++i) result.ranks[0].failures.push_back({"a.cc", i, "x"});
   for (int i = 1; i <= 102; ++i) result.ranks[0].output += std::to_string(i) + '\n';
   const std::string text = told(result);
-  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures; --json FILE writes all\noutput:\n"),
+  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures; --json FILE writes them\noutput:\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("[rank 0] 20\n"
-                      "  [rank 0] … 2 lines left out; --json FILE writes all\n"
+                      "  [rank 0] … 2 lines left out; --json FILE writes them\n"
                       "  [rank 0] 23\n"),
             std::string::npos)
       << text;
@@ -115,6 +115,26 @@ TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
 
   result.ranks[0].output = std::string(99, '\n') + "last";
   EXPECT_EQ(told(result).find("… "), std::string::npos) << "100 lines are shown";
+}
+
+TEST(AttemptAccountTest, SaysHowMuchOfWhatIsLeftOutIsInTheFiles) {
+  AttemptResult result = attempt();
+  result.ranks.resize(1);
+  RankResult& rank = result.ranks[0];
+  for (int i = 1; i <= 100; ++i) rank.failures.push_back({"a.cc", i, "x"});
+  rank.failures.push_back({"", 0, "200 more, which are not kept"});
+  rank.failures_lost = 200;
+  rank.output_lost = {.lines = 1000, .bytes = 20'000};
+  for (int i = 0; i < 60; ++i) rank.output += "x\n";
+  rank.output += gap_line(rank.output_lost) + '\n';
+  for (int i = 0; i < 60; ++i) rank.output += "x\n";
+  EXPECT_THAT(told(result), HasSubstr("x\n  290 more failures; --json FILE writes 90 of them\n"));
+  EXPECT_THAT(told(result),
+              HasSubstr("… 1020 lines left out; --json FILE writes 20 of them\n  [rank 0] x\n"));
+  EXPECT_THAT(account_of(result, WithOutput::kNo), HasSubstr("200 more, which are not kept\n"));
+
+  rank.output += std::string(1000, '\n');
+  EXPECT_THAT(told(result), HasSubstr("… 2020 lines left out; --json FILE writes 1020 of them\n"));
 }
 
 TEST(AttemptAccountTest, LongLinesAreCutOnTheConsole) {

@@ -57,7 +57,7 @@ TEST_F(RankTest, KeepsAHundredFailures) {
   const auto failures = rank("fails_1000_times").failures;
   ASSERT_THAT(failures, SizeIs(101));
   EXPECT_EQ(failures[99].message, "on purpose");
-  EXPECT_EQ(failures[100].message, "further failures are not kept");
+  EXPECT_EQ(failures[100].message, "900 more, which are not kept");
   EXPECT_EQ(result_.status, TestStatus::kFailed);
 }
 

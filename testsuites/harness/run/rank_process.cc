@@ -98,8 +98,8 @@ void RankProcess::take(const AssertionFailed& failed) {
   note_order();
   if (facts_.failures.size() < kFailuresMax) {
     facts_.failures.push_back(failed.failure);
-  } else if (facts_.failures.size() == kFailuresMax) {
-    facts_.failures.push_back({.file = "", .line = 0, .message = "further failures are not kept"});
+  } else {
+    ++facts_.failures_lost;
   }
 }
 
@@ -223,6 +223,11 @@ bool RankProcess::is_silent() const { return !end_seen_ && (!pidfd_ || has_exite
 
 RankFacts RankProcess::take_facts() {
   facts_.output = output_.text();
+  facts_.output_lost = output_.lost();
+  if (facts_.failures_lost > 0) {
+    facts_.failures.push_back(
+        {.file = "", .message = fmt::format("{} more, which are not kept", facts_.failures_lost)});
+  }
   facts_.was_ended = facts_.was_ended || !end_seen_;
   return std::move(facts_);
 }

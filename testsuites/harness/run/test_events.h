@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/text/captured_text.h"
 #include "distrun/test_info.h"
 #include "evidence/report/where_ranks_are.h"
 #include "testsuites/harness/protocol/test_facts.h"
@@ -42,10 +43,12 @@ struct RankResult {
   RankStatus status = RankStatus::kPassed;
   int assertions = 0;  // Passed and failed.
   std::vector<AssertionFailure> failures;
+  int failures_lost = 0;  // Further ones; the last of `failures` says how many.
   std::string skip_reason;
   std::string end;                       // If unusual: "signal SIGSEGV (11)".
   std::string stands_at;                 // Stack traces of a rank that did not end, several lines.
   std::string output;                    // stdout and stderr, in order of arrival, shortened.
+  LostText output_lost;                  // What `output` lacks.
   std::optional<WallTime> began, ended;  // Of its process.
   std::vector<Collective> collectives;
   OperationTimes times;

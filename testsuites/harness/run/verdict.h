@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "common/text/captured_text.h"
 #include "distrun/process_end.h"
 #include "testsuites/harness/run/test_events.h"
 
@@ -42,10 +43,12 @@ struct RankFacts {
   bool is_done = false;  // Its test finished.
   int assertions = 0;
   std::vector<AssertionFailure> failures;
+  int failures_lost = 0;  // Further ones.
   std::optional<std::string> skip_reason;
   bool sent_garbage = false;
   std::string stands_at;
   std::string output;
+  LostText output_lost;
   std::optional<CollectiveRecord> collectives;  // Unset if it crashed or did not answer.
   std::vector<std::string> leaked;
   int order = 0;                               // Order of ends and failures: 1 for the first.
