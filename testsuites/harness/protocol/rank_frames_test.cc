@@ -20,14 +20,14 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
   const std::string bytes =
       to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1", .at = after(3)}}) +
       to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce", {.counted = {kReduce}}}) +
-      to_frame(TestDone{
-          12,
-          {.counted = {kReduce},
-           .stretches = {{"0", "all", kReduce, false}},
-           .is_whole = false,
-           .times = {{{"send", "Float [4]", after(1), after(2)}, {"barrier", "", after(5), {}},
-                      {"broadcast", "", after(6), {}, /*end_is_unknown=*/true}},
-                     9}}});
+      to_frame(TestDone{12,
+                        {.counted = {kReduce},
+                         .stretches = {{"0", "all", kReduce, false}},
+                         .is_whole = false,
+                         .times = {{{"send", "Float [4]", after(1), after(2)},
+                                    {"barrier", "", after(5), {}},
+                                    {"broadcast", "", after(6), {}, /*end_is_unknown=*/true}},
+                                   9}}});
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
     RankFrames frames;
     std::vector<RankFrame> got;

@@ -125,9 +125,9 @@ TEST(AttemptAccountTest, SaysHowMuchOfWhatIsLeftOutIsInTheFiles) {
   rank.failures.push_back({"", 0, "200 more, which are not kept"});
   rank.failures_lost = 200;
   rank.output_lost = {.lines = 1000, .bytes = 20'000};
-  for (int i = 0; i < 60; ++i) rank.output += "x\n";
+  for (int i = 0; i < 30; ++i) rank.output += "x\n";
   rank.output += gap_line(rank.output_lost) + '\n';
-  for (int i = 0; i < 60; ++i) rank.output += "x\n";
+  for (int i = 0; i < 90; ++i) rank.output += "x\n";
   EXPECT_THAT(told(result), HasSubstr("x\n  290 more failures; --json FILE writes 90 of them\n"));
   EXPECT_THAT(told(result),
               HasSubstr("… 1020 lines left out; --json FILE writes 20 of them\n  [rank 0] x\n"));

@@ -81,8 +81,10 @@ TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptStarted) {
   rank.began = at(501);
   rank.ended = at(750);
   rank.failures = {{.file = "a.cc", .line = 1, .message = "", .at = at(600)}};
-  rank.times = {{{"allreduce", "Float [4]", at(510), at(512)}, {"barrier", "", at(520), {}},
-                 {"barrier", "", at(530), {}, /*end_is_unknown=*/true}}, 7};
+  rank.times = {{{"allreduce", "Float [4]", at(510), at(512)},
+                 {"barrier", "", at(520), {}},
+                 {"barrier", "", at(530), {}, /*end_is_unknown=*/true}},
+                7};
   const auto test =
       nlohmann::json::parse(result_json({.at = run}, {.results = {result}}))["tests"][0];
   EXPECT_EQ(test["began_s"], 0.5);

@@ -76,9 +76,8 @@ TEST(TestTraceTest, OperationsWhoseEndIsUnknownAreMarks) {
   result.attempts[0].ranks[0].times.operations = {
       {"broadcast", "Float [4]", at(2000), std::nullopt, /*end_is_unknown=*/true},
       {"allreduce", "", at(3000), std::nullopt}};
-  EXPECT_THAT(bars_of(result),
-              ElementsAre("passed 1000.0+8000.0 in row 1",
-                          "allreduce (unfinished) 3000.0+6000.0 in row 1"));
+  EXPECT_THAT(bars_of(result), ElementsAre("passed 1000.0+8000.0 in row 1",
+                                           "allreduce (unfinished) 3000.0+6000.0 in row 1"));
   const auto marks = events_of(result, "i");
   ASSERT_EQ(marks.size(), 1U);
   EXPECT_EQ(marks[0]["name"], "broadcast (end unknown)");
