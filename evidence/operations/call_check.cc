@@ -42,7 +42,9 @@ std::string call_text(const Operation& operation) {
 std::optional<CallDifference> call_difference_in(const CollectiveOfRanks& all) {
   CallDifference found;
   auto& calls = found.calls;
-  for (const auto& [rank, operation] : all.by_rank) {
+  for (const auto& each : all.by_rank) {
+    const int rank = each.first;
+    const Operation& operation = each.second;
     const auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
       return match(call.operation, operation);
     });
