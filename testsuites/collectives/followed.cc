@@ -112,14 +112,19 @@ void be_killed() {
   std::raise(SIGKILL);
 }
 
-// With the same number of bytes, Gloo does not notice, or fails later.
+// Gloo may notice, and then ends ranks. So rank 2 comes when all others have entered.
 void disagree() {
+  const distrun::Group others_have_entered = distrun::new_group();
   for (int step = 0; step < 3; ++step) {
     at::Tensor x = at::ones({8});
     distrun::all_reduce(x);
   }
-  at::Tensor x = distrun::get_rank() == 2 ? at::ones({4}, at::kDouble) : at::ones({8});
-  distrun::all_reduce(x);
+  const bool is_odd = distrun::get_rank() == 2;
+  at::Tensor x = is_odd ? at::ones({4}, at::kDouble) : at::ones({8});
+  if (is_odd) distrun::barrier({.group = others_have_entered});
+  const auto work = distrun::all_reduce(x, c10d::ReduceOp::SUM, {.async_op = true});
+  if (!is_odd) distrun::barrier({.group = others_have_entered});
+  work.wait();
 }
 
 void skip() {

@@ -34,9 +34,17 @@ def be_killed():
 
 
 def disagree():
+    others_have_entered = dist.new_group()
     for _ in range(3):
         dist.all_reduce(torch.ones(8))
-    dist.all_reduce(torch.ones(4, dtype=torch.double) if dist.get_rank() == 2 else torch.ones(8))
+    is_odd = dist.get_rank() == 2
+    x = torch.ones(4, dtype=torch.double) if is_odd else torch.ones(8)
+    if is_odd:
+        dist.barrier(others_have_entered)
+    work = dist.all_reduce(x, async_op=True)
+    if not is_odd:
+        dist.barrier(others_have_entered)
+    work.wait()
 
 
 def skip():
