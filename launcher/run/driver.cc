@@ -301,7 +301,7 @@ class Driver {
     collectives_.end_attempt();
     std::string collectives = recorders_.line_of_all_nodes();
     if (!collectives.empty()) reporter_.nodes_compared(place_.attempt, std::move(collectives));
-    if (end.cause != RunEnd::Cause::kWorkerFailed) return;
+    if (end.cause != RunEnd::Cause::kWorkerFailed || !end.culprit) return;
     reporter_.ranks_disagreed(collectives_.disagreement(*end.culprit));
   }
 
