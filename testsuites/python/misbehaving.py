@@ -1,9 +1,11 @@
 """Tests of PyTorch's classes that pass, fail, hang, crash, skip and leak: what python_test.py runs."""
-import multiprocessing
+import mmap
+import multiprocessing.shared_memory
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -16,6 +18,8 @@ from torch.testing._internal.common_utils import (
     parametrize,
     run_tests,
 )
+
+LEFT = "distrun_python_test_"  # The names of what tests leave behind; python_test.py removes it.
 
 
 class TwoRanks(MultiProcessTestCase):
@@ -83,6 +87,22 @@ class GroupTest(TwoRanks):
         if self.rank == 1:
             null = subprocess.DEVNULL
             subprocess.Popen(["sleep", "1000"], stdin=null, stdout=null, stderr=null, start_new_session=True)
+
+    def test_leaves_shared_memory(self):
+        if self.rank == 1:
+            with open(tempfile.mktemp(prefix=LEFT, dir="/dev/shm"), "w+b") as file:
+                file.write(b"x")
+                file.flush()
+                self.memory = mmap.mmap(file.fileno(), 1)
+
+    def test_removes_shared_memory(self):
+        memory = multiprocessing.shared_memory.SharedMemory(create=True, size=1)
+        memory.unlink()
+
+    def test_leaves_a_file(self):
+        if self.rank == 1:
+            with open(f"/tmp/{LEFT}{os.getpid()}", "w"):
+                pass
 
     @skip_if_lt_x_gpu(8)
     def test_needs_gpus(self):

@@ -26,6 +26,9 @@ VERDICTS = {
     "GroupTest.test_rank_1_exits_early": ("failed", "rank 1 exited during its test: exit code 0"),
     "GroupTest.test_rank_1_exits_with_3": ("failed", "rank 1 exited during its test: exit code 3"),
     "GroupTest.test_leaves_a_process": ("failed", r"rank 1 failed: leaked processes: \d+ \(sleep\)"),
+    "GroupTest.test_leaves_shared_memory": ("failed", r"rank 1 failed: left shared memory: /dev/shm/distrun_python_test_.*"),
+    "GroupTest.test_leaves_a_file": ("failed", r"rank 1 failed: left a file: /tmp/distrun_python_test_\d+"),
+    "GroupTest.test_removes_shared_memory": ("passed", ""),
     "GroupTest.test_needs_gpus": ("skipped", "Need at least 8 CUDA devices"),
     "GroupTest.test_skips_by_exit_code": ("skipped", "Skipped due to small world size."),
     "GroupTest.test_skips_in_the_test": ("skipped", "not today"),
@@ -99,6 +102,8 @@ def check(tests, expected, output):
 
 def verdicts(distrun, python):
     status, tests, output = run(distrun, python, "-k", "not hangs")
+    for left in (*pathlib.Path("/dev/shm").glob("distrun_python_test_*"), *pathlib.Path("/tmp").glob("distrun_python_test_*")):
+        left.unlink()
     require(status == 1, f"exit status {status}", output)
     check(tests, VERDICTS, output)
     require(sorted(tests) == sorted(VERDICTS), f"tests: {sorted(tests)}", output)

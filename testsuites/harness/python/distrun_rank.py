@@ -21,6 +21,7 @@ import distrun_collectives as collectives
 import distrun_packets as packets
 import distrun_parent
 import distrun_process as process
+from distrun_leftovers import Leftovers
 from distrun_tests import COMMON_DISTRIBUTED
 
 
@@ -30,6 +31,7 @@ class Rank:
         self.account_file, self.ready, self.result = account, ready, result
         self.account = {"failures": [], "skip": "", "done": False, "no_set_up": False}
         self.test_has_returned = False
+        self.before = Leftovers()
 
     def run(self):
         """Does not return."""
@@ -48,6 +50,7 @@ class Rank:
             if os.getpid() != own:  # A process that the test has forked, and that came back from it.
                 os._exit(code)
             process.end_resource_tracker()
+            code = self.report_leftovers() if code == 0 else code
             self.write_account()
             os._exit(code)
 
@@ -132,6 +135,15 @@ class Rank:
         elif frames:  # An error may be the consequence of another rank's.
             what = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}: {what}"
         self.account["failures"].append({**failure, "message": f"{what}\n\n{text}"})
+
+    def report_leftovers(self):
+        """The exit code.  What a failed test leaves is a consequence."""
+        if self.account["failures"]:
+            return 0
+        left = self.before.new()
+        for one in left:
+            self.note_text(f"left {one}")
+        return 1 if left else 0
 
     def show_output_of_set_up(self):
         try:
