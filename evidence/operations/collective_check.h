@@ -72,7 +72,9 @@ class CollectiveCheck {
   // CollectiveTable::line().
   std::string line(const CollectiveTable::Unknown& unknown) const { return table_.line(unknown); }
   // CollectiveTable::missing_in_last_of().
-  std::string missing_in_last_of(int rank) const { return table_.missing_in_last_of(rank); }
+  std::string missing_in_last_of(int rank, const std::set<int>& others) const {
+    return table_.missing_in_last_of(rank, others);
+  }
 
  private:
   void compare_with_recording(const CollectiveOfRanks& all);

@@ -129,7 +129,7 @@ std::vector<int> CollectiveTable::absent_from(const std::string& group, int grou
   return absent;
 }
 
-std::string CollectiveTable::missing_in_last_of(int rank) const {
+std::string CollectiveTable::missing_in_last_of(int rank, const std::set<int>& others) const {
   for (const auto& [group, ranks] : last_in_group_) {
     const auto its = ranks.find(rank);
     if (its == ranks.end()) continue;
@@ -140,6 +140,7 @@ std::string CollectiveTable::missing_in_last_of(int rank) const {
     for (const auto& [other, its_last] : ranks) {
       if (its_last.sequence < last.sequence) missing.push_back(other);
     }
+    std::erase_if(missing, [&](int other) { return !others.contains(other); });
     if (missing.empty()) continue;
     std::sort(missing.begin(), missing.end());
     return fmt::format("{} had not entered {}, which rank {} had entered", list_of_ranks(missing),

@@ -64,9 +64,10 @@ class CollectiveTable {
   std::string line(const Unknown& unknown) const;
   std::string line() const { return line(Unknown()); }
 
-  // After the end of all ranks: those that have not entered the last collective of `rank`; empty if
-  // there are none. "rank 2 had not entered all_reduce, number 8 of …, which rank 3 had entered".
-  std::string missing_in_last_of(int rank) const;
+  // After the end of all ranks: those of `others` that have not entered the last collective of
+  // `rank`; empty if there are none.
+  // "rank 2 had not entered all_reduce, number 8 of …, which rank 3 had entered".
+  std::string missing_in_last_of(int rank, const std::set<int>& others) const;
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;  // Group and sequence.

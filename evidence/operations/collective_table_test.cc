@@ -59,14 +59,15 @@ TEST(CollectiveTableTest, NamesTheRankThatHasNotEntered) {
 TEST(CollectiveTableTest, NamesTheRanksThatAreMissingInTheLastCollectiveOfARank) {
   CollectiveTable table(true);
   for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
-  EXPECT_EQ(table.missing_in_last_of(0), "");
+  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}), "");
   table.add(0, collective(2, true));
   table.add(1, collective(2));
-  EXPECT_EQ(table.missing_in_last_of(0),
+  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}),
             "rank 2 had not entered all_reduce, number 2 of group 0 (Float [8]), which rank 0 had "
             "entered");
-  EXPECT_EQ(table.missing_in_last_of(2), "") << "the others had entered its last one";
-  EXPECT_EQ(table.missing_in_last_of(3), "");
+  EXPECT_EQ(table.missing_in_last_of(0, {1}), "") << "rank 2 may have been stopped";
+  EXPECT_EQ(table.missing_in_last_of(2, {0, 1}), "") << "the others had entered its last one";
+  EXPECT_EQ(table.missing_in_last_of(3, {0, 1, 2}), "");
 }
 
 TEST(CollectiveTableTest, NamesRanksInDifferentCollectives) {

@@ -1,6 +1,7 @@
 #include "launcher/run/run_collectives.h"
 
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ OperationWatch::Handlers RunCollectives::watch_handlers() {
               [this](const WorkerPlan& worker, std::uint64_t missed) {
                 if (context_.on_missed) context_.on_missed(worker.local_rank, missed);
                 check_.miss(missed);
+                incomplete_.insert(worker.rank.value());
                 missed_to_send_ += missed;
               },
           .on_read = [this] { pass_on(); }};
@@ -81,6 +83,7 @@ void RunCollectives::begin_attempt(int attempt) {
   attempt_ = attempt;
   has_ended_ = false;
   disagreement_.clear();
+  incomplete_.clear();
   has_collectives_ = false;
   to_send_.clear();
   missed_to_send_ = 0;
@@ -134,10 +137,18 @@ void RunCollectives::warn_of_no_collectives() {
       options.digest ? "--digest" : "--collectives")});
 }
 
-std::string RunCollectives::disagreement(LocalRank failed) const {
+std::string RunCollectives::disagreement(const RunEnd& end) const {
   if (!disagreement_.empty()) return disagreement_;
-  const WorkerPlan& worker = plan_.workers[static_cast<std::size_t>(failed.value())];
-  return check_.missing_in_last_of(worker.rank.value());
+  if (!end.culprit) return "";
+  // The others were stopped, perhaps before they came that far.
+  std::set<int> finished;
+  for (const WorkerPlan& worker : plan_.workers) {
+    const auto& its_end = end.workers[static_cast<std::size_t>(worker.local_rank.value())].end;
+    if (its_end && succeeded(*its_end)) finished.insert(worker.rank.value());
+  }
+  for (const int rank : incomplete_) finished.erase(rank);
+  const auto culprit = static_cast<std::size_t>(end.culprit->value());
+  return check_.missing_in_last_of(plan_.workers[culprit].rank.value(), finished);
 }
 
 std::string RunCollectives::line() {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 
 #include "evidence/operations/collective_check.h"
 #include "launcher/nodes/node_operations.h"
+#include "launcher/outcome/run_end.h"
 #include "launcher/outcome/run_event.h"
 #include "launcher/plan/plan.h"
 #include "launcher/run/launch_context.h"
@@ -50,9 +52,9 @@ class RunCollectives {
   void end_workers();
   void end_attempt();
 
-  // After end_attempt(): how the ranks disagreed, which may be the reason why `failed` has failed;
+  // After end_attempt(): how the ranks disagreed, which may be the reason why the culprit failed;
   // empty if they did not.
-  std::string disagreement(LocalRank failed) const;
+  std::string disagreement(const RunEnd& end) const;
 
   // The collectives that ranks wait in, and the missing ranks; empty if no rank is in one. On other
   // nodes than node 0, only the ranks of this node are known.
@@ -77,6 +79,7 @@ class RunCollectives {
   int attempt_ = 0;
   bool has_ended_ = true, has_collectives_ = false;
   std::string disagreement_;  // The first.
+  std::set<int> incomplete_;  // Ranks some of whose operations are lost.
   std::vector<RankOperation> to_send_;
   std::uint64_t missed_to_send_ = 0;
   CollectiveCheck check_;
