@@ -239,7 +239,8 @@ os.abort()
             HasSubstr("distrun: where the workers are: rank 1 in <module>")));
 }
 
-// A recorder without torch, which is asked in odd moments. With "answer", it answers.
+// A recorder without torch, which is asked in odd moments. With "answer", it answers; with
+// "watchdog", it writes unasked, and rank 0 aborts.
 class FakeRecorderTest : public ::testing::Test {
  protected:
   FakeRecorderTest() {
@@ -254,14 +255,25 @@ def ended(number, frame):
     sys.exit(3)
 signal.signal(signal.SIGTERM, ended)
 print("here", flush=True)
+def dump():
+    entry = {"profiling_name": "nccl:all_reduce", "process_group": ("0", "default_pg"),
+             "collective_seq_id": 1, "time_created_ns": 1}
+    entries = [] if rank == "1" else [entry]
+    with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
+        file.write(pickle.dumps({"entries": entries}, 2))
+if sys.argv[1] == "watchdog":
+    dump()
+    other_has_written = sys.argv[0] + ".written"
+    if rank == "1":
+        open(other_has_written, "w").close()
+    else:
+        while not os.path.exists(other_has_written):
+            time.sleep(0.01)
+        os.abort()
 while os.read(asked, 1):
     print("asked", flush=True)
     if sys.argv[1] == "answer":
-        entry = {"profiling_name": "nccl:all_reduce", "process_group": ("0", "default_pg"),
-                 "collective_seq_id": 1, "time_created_ns": 1}
-        entries = [] if rank == "1" else [entry]
-        with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
-            file.write(pickle.dumps({"entries": entries}, 2))
+        dump()
     elif sys.argv[1] == "garbage":
         with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as file:
             file.write(b"]q\0" + b"K\1a" * 100000)
@@ -336,6 +348,21 @@ TEST_F(FakeRecorderTest, Node0NamesARankOfAnotherNode) {
                     HasSubstr("\n  collectives: rank 1 has not entered all_reduce, number 1 of "
                               "group 0; rank 0 waits in it\n")));
   EXPECT_THAT(second.get().err, Not(HasSubstr("collectives:")));
+}
+
+TEST_F(FakeRecorderTest, Node0NamesARankOfAnotherNodeAfterAWatchdogHasEndedAWorker) {
+  const std::string address = testing::own_address();
+  const auto node = [&](int number) {
+    return std::async(std::launch::async, [=, this] {
+      return run("watchdog", {"--nnodes", "2", "--node-rank", std::to_string(number),
+                              "--master-addr", address});
+    });
+  };
+  auto first = node(0), second = node(1);
+  EXPECT_THAT(first.get().err,
+              HasSubstr("\n  collectives: rank 1 has not entered all_reduce, number 1 of group 0; "
+                        "rank 0 waits in it\n"));
+  EXPECT_NE(second.get().end, ProcessEnd(ExitedWith{0}));
 }
 
 TEST_F(FakeRecorderTest, LogFoldersKeepTheDumpsAndNoPipes) {

@@ -107,8 +107,14 @@ struct RecordingCompared {  // At the end of an attempt with --compare-digests.
 struct StacksRead {  // Where workers are: before a run is stopped, or on SIGUSR1.
   int attempt = 0;
   Whereabouts where;
-  std::string collectives = {};  // Which ranks wait in one, and which are missing; may be empty.
-  bool prints = true;            // The line of the event.
+  // Which ranks wait in a collective, and which are missing: as workers have recorded, and as the
+  // flight recorders of NCCL answered. Both may be empty.
+  std::string recorded = {}, on_gpus = {};
+  bool prints = true;  // The line of the event.
+
+  std::string collectives() const {
+    return recorded + (recorded.empty() || on_gpus.empty() ? "" : "; ") + on_gpus;
+  }
 };
 struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;

@@ -211,7 +211,7 @@ void add(Json& json, const LaunchPlan&, const RecordingCompared& event) {
 }
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {
   json["attempt"] = event.attempt;
-  if (!event.collectives.empty()) json["collectives"] = event.collectives;
+  if (const auto text = event.collectives(); !text.empty()) json["collectives"] = text;
   json["where"] = event.where.line;
   json["stacks"] = event.where.stacks;
 }

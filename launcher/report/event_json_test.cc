@@ -81,7 +81,7 @@ TEST(EventJsonTest, ReportsWhereTheWorkersAre) {
 
 TEST(EventJsonTest, StacksComeWithTheCollectivesOfRanks) {
   EXPECT_EQ(
-      line(StacksRead{.where = {"w", "s\n"}, .collectives = "rank 2 has not entered it"}),
+      line(StacksRead{.where = {"w", "s\n"}, .on_gpus = "rank 2 has not entered it"}),
       kLineStart + "stacks_read" + kFrom +
           R"(,"attempt":0,"collectives":"rank 2 has not entered it","where":"w","stacks":"s\n"})");
 }

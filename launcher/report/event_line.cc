@@ -95,9 +95,8 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
     if (!stacks->prints) return "";
     const auto& [line, tree] = stacks->where;
-    std::string collectives = stacks->collectives.empty()
-                                  ? ""
-                                  : fmt::format("distrun: collectives: {}\n", stacks->collectives);
+    std::string collectives = stacks->collectives();
+    if (!collectives.empty()) collectives = fmt::format("distrun: collectives: {}\n", collectives);
     if (line.empty() && tree.empty()) return collectives;  // No worker is left.
     return collectives + fmt::format("distrun: where the workers are:{}{}\n{}",
                                      line.empty() ? "" : " ", line, tree);

@@ -51,9 +51,10 @@ TEST(EventLineTest, ReportsWhereTheWorkersAre) {
 }
 
 TEST(EventLineTest, PrintsTheCollectivesOfRanksBeforeTheirStacks) {
-  EXPECT_EQ(event_line(ten_workers(), StacksRead{.collectives = "c"}), "distrun: collectives: c\n");
-  EXPECT_EQ(event_line(ten_workers(), StacksRead{.where = {"w", "  s\n"}, .collectives = "c"}),
-            "distrun: collectives: c\ndistrun: where the workers are: w\n  s\n");
+  EXPECT_EQ(event_line(ten_workers(), StacksRead{.recorded = "c"}), "distrun: collectives: c\n");
+  EXPECT_EQ(event_line(ten_workers(),
+                       StacksRead{.where = {"w", "  s\n"}, .recorded = "c", .on_gpus = "g"}),
+            "distrun: collectives: c; g\ndistrun: where the workers are: w\n  s\n");
 }
 
 TEST(EventLineTest, NamesAStragglerOnlyOnRequest) {

@@ -45,6 +45,15 @@ namespace {
 // How often the files of flight recorders are looked for.
 constexpr std::chrono::milliseconds kRecorderInterval{10};
 
+// How long reading evidence may take, on this node.
+struct EvidenceLimits {
+  std::chrono::milliseconds stacks{10'000};
+  std::chrono::milliseconds recorders{2'500};  // They look once a second whether they are asked.
+};
+// A signal has ended the run, and its sender may soon send SIGKILL.
+constexpr EvidenceLimits kShortLimits{.stacks = std::chrono::milliseconds(1'500),
+                                      .recorders = std::chrono::milliseconds(1'200)};
+
 class Driver {
  public:
   Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
@@ -133,10 +142,11 @@ class Driver {
     if (collectives.empty()) return;
     const auto running = workers_.running();
     Whereabouts where;
-    if (!running.empty()) where = stacks_.read(running, store_.waits());
+    if (!running.empty()) where = stacks_.read(running, store_.waits(), EvidenceLimits{}.stacks);
     reporter_.stops_at({.attempt = place_.attempt,
                         .where = std::move(where),
-                        .collectives = std::move(collectives)});
+                        .recorded = collectives_.line(),
+                        .on_gpus = std::move(collectives)});
   }
 
   void output_lost(const RunOutput::Lost& lost) {
@@ -203,18 +213,18 @@ class Driver {
     if (question != "stacks") return std::nullopt;
     if (workers_.running().empty()) return "no worker is running\n";
     const StacksRead read = read_stacks();
-    const std::string collectives =
-        read.collectives.empty() ? "" : fmt::format("collectives: {}\n", read.collectives);
+    std::string collectives = read.collectives();
+    if (!collectives.empty()) collectives = fmt::format("collectives: {}\n", collectives);
     return fmt::format("{}{}\n{}", collectives, read.where.line, read.where.stacks);
   }
 
-  StacksRead read_stacks() {
-    std::string collectives = collectives_.line();  // First: reading stacks takes time.
+  StacksRead read_stacks(const EvidenceLimits& limits = {}) {
+    std::string recorded = collectives_.line();  // First: reading stacks takes time.
     const auto running = workers_.running();
     const bool asks = !std::exchange(is_asking_, true);
-    if (asks) recorders_.ask(ranks_of(running));
+    if (asks) recorders_.ask(ranks_of(running), limits.recorders);
     // Blocks the loop: the store does not answer, and no process may be reaped.
-    Whereabouts where = stacks_.read(running, store_.waits());
+    Whereabouts where = stacks_.read(running, store_.waits(), limits.stacks);
     std::string on_gpus;
     if (asks) {
       wait_for_recorders();
@@ -223,10 +233,10 @@ class Driver {
     } else {  // Called while wait_for_recorders() runs other handlers.
       on_gpus = "of NCCL: unknown, because another command asks for them; try again";
     }
-    if (!on_gpus.empty()) collectives += (collectives.empty() ? "" : "; ") + on_gpus;
     return {.attempt = place_.attempt,
             .where = std::move(where),
-            .collectives = std::move(collectives)};
+            .recorded = std::move(recorded),
+            .on_gpus = std::move(on_gpus)};
   }
 
   // PyTorch looks whether it is asked after it has asked the store something: the store must
@@ -299,10 +309,12 @@ class Driver {
   // No worker is left on any node.
   void compare_ranks(const RunEnd& end) {
     collectives_.end_attempt();
-    std::string collectives = recorders_.line_of_all_nodes();
-    if (!collectives.empty()) reporter_.nodes_compared(place_.attempt, std::move(collectives));
-    if (end.cause != RunEnd::Cause::kWorkerFailed || !end.culprit) return;
-    reporter_.ranks_disagreed(collectives_.disagreement(*end.culprit));
+    if (end.cause == RunEnd::Cause::kSucceeded) return;
+    std::string on_gpus = recorders_.line_of_all_nodes();
+    if (!on_gpus.empty()) reporter_.nodes_compared(place_.attempt, std::move(on_gpus));
+    if (end.cause == RunEnd::Cause::kWorkerFailed) {
+      reporter_.ranks_disagreed(collectives_.disagreement(end));
+    }
   }
 
   // Ends a run before any worker was started.
@@ -401,7 +413,7 @@ class Driver {
 
   void perform(const ShowStacks& action) {
     if (!workers_.running().empty()) {
-      StacksRead read = read_stacks();
+      StacksRead read = read_stacks(action.prints ? EvidenceLimits() : kShortLimits);
       read.prints = action.prints;
       reporter_.stops_at(read);
       recorders_.keep();

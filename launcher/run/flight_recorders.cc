@@ -18,6 +18,8 @@ namespace distrun {
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{10};
+// A watchdog ends its process a minute after it has written.
+constexpr std::chrono::minutes kWatchdogDelay{2};
 // A rank that started a collective more recently may not be waiting.
 constexpr std::chrono::seconds kWaitMin{2};
 // With PyTorch's 2000 entries, a dump has about 2 MiB.
@@ -54,12 +56,13 @@ void FlightRecorders::begin_attempt(const RunPlace& place) {
     if (!files) return;
     const Version before = version(files->dump);
     workers_.push_back(
-        {.rank = worker.rank, .files = std::move(*files), .before = before, .seen = before});
+        {.rank = worker.rank, .files = std::move(*files), .seen = before, .reported = before});
   }
 }
 
 void FlightRecorders::keep() {
-  for (const Worker& worker : workers_) {
+  for (Worker& worker : workers_) {
+    worker.is_asked = false;
     if (!worker.has_answered) continue;
     const auto is_its = [&](const RankFlight& one) { return one.rank == worker.rank; };
     std::erase_if(kept_, is_its);
@@ -73,7 +76,8 @@ void FlightRecorders::keep() {
 void FlightRecorders::end_attempt() {
   for (Worker& worker : workers_) {
     worker.has_answered = false;
-    read_newer(worker, worker.seen);
+    // A late answer to an earlier question does not tell where the attempt has stopped.
+    if (!worker.is_asked) read_newer(worker, worker.seen);
   }
   keep();
   for (const Worker& worker : workers_) {
@@ -84,8 +88,9 @@ void FlightRecorders::end_attempt() {
   }
 }
 
-void FlightRecorders::ask(const std::vector<Rank>& running) {
+void FlightRecorders::ask(const std::vector<Rank>& running, std::chrono::milliseconds patience) {
   deadline_ = {};
+  patience_ = patience;
   for (Worker& worker : workers_) {
     worker.seen = version(worker.files.dump);
     worker.has_answered = false;
@@ -139,13 +144,22 @@ std::string FlightRecorders::line_of_all_nodes() const {
 std::string FlightRecorders::line_of_watchdogs(LocalRank local_rank) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   if (index >= workers_.size()) return "";
-  if (version(workers_[index].files.dump) == workers_[index].before) return "";
+  if (!tells_of_the_end(workers_[index])) return "";
   for (Worker& worker : workers_) {
     worker.has_answered = worker.is_asked = false;
-    read_newer(worker, worker.before);
-    worker.before = version(worker.files.dump);
+    if (tells_of_the_end(worker)) read_newer(worker, worker.reported);
+    worker.reported = version(worker.files.dump);
   }
+  keep();
   return line();
+}
+
+// An answer to an earlier question does not, if it is old.
+bool FlightRecorders::tells_of_the_end(const Worker& worker) {
+  const Version now = version(worker.files.dump);
+  if (now == Version() || now == worker.reported) return false;
+  const auto age = std::chrono::system_clock::now().time_since_epoch() - now.changed;
+  return now != worker.seen || age < kWatchdogDelay;
 }
 
 void FlightRecorders::read_newer(Worker& worker, const Version& than) {
@@ -157,7 +171,9 @@ void FlightRecorders::read_newer(Worker& worker, const Version& than) {
   const auto dump = read_pickle(**bytes);
   if (!dump) return;
   FlightRecord record = flight_record(*dump, plan_.world_size);
-  const OperationTime old = std::chrono::system_clock::now() - kWaitMin;
+  const OperationTime written{now.changed};
+  const OperationTime old =
+      std::min<OperationTime>(std::chrono::system_clock::now(), written) - kWaitMin;
   for (Operation& operation : record.operations) {
     if (operation.began > old) operation.tells_end = false;
   }

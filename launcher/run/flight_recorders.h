@@ -3,7 +3,7 @@
 //
 //     FlightRecorders recorders(plan);
 //     recorders.begin_attempt(place);
-//     recorders.ask({Rank(0), Rank(1)});   // The workers that run.
+//     recorders.ask({Rank(0), Rank(1)}, 2s);   // The workers that run.
 //     while (recorders.is_waiting()) …     // Serve the store meanwhile.
 //     recorders.line();                    // "rank 1 has not entered all_reduce, number 8 of …"
 //     recorders.keep();                    // The attempt does not go on.
@@ -35,15 +35,13 @@ namespace distrun {
 
 class FlightRecorders {
  public:
-  // `patience`: how long is_waiting() waits for a worker. `plan` must outlive this.
-  explicit FlightRecorders(const LaunchPlan& plan,
-                           std::chrono::milliseconds patience = std::chrono::milliseconds(2500))
-      : plan_(plan), patience_(patience) {}
+  // `plan` must outlive this.
+  explicit FlightRecorders(const LaunchPlan& plan) : plan_(plan) {}
 
   void begin_attempt(const RunPlace& place);
 
-  // Forgets earlier answers.
-  void ask(const std::vector<Rank>& running);
+  // Forgets earlier answers. `patience`: how long is_waiting() waits for a worker.
+  void ask(const std::vector<Rank>& running, std::chrono::milliseconds patience);
 
   // Whether a worker has not answered, and there is still time. A worker that has once not answered
   // in time is not waited for again.
@@ -55,11 +53,12 @@ class FlightRecorders {
   // seem to wait for each other.
   std::string line();
 
-  // The same by the files that watchdogs have written in this attempt, without asking. Empty if
-  // `worker` has written none, or if none was written since the last call.
+  // The same by the files that watchdogs have written in this attempt, without asking; keeps them.
+  // Empty if `worker` has written none, or if none was written since the last call.
   std::string line_of_watchdogs(LocalRank worker);
 
-  // The answers tell where the attempt has stopped, for the comparison of all nodes.
+  // The answers, also those that are still to come, tell where the attempt has stopped, for the
+  // comparison of all nodes.
   void keep();
 
   // Also keeps what watchdogs have written unasked. Removes the pipes that would remain next to log
@@ -83,8 +82,8 @@ class FlightRecorders {
   struct Worker {
     Rank rank{0};
     FlightFiles files;
-    Version before;          // Of the attempt.
     Version seen;            // What was there when it was asked, or what was read since then.
+    Version reported;        // By line_of_watchdogs(), or what was there before the attempt.
     bool is_asked = false;   // And has not answered.
     bool is_silent = false;  // It has not answered in time.
     bool has_answered = false;
@@ -92,11 +91,12 @@ class FlightRecorders {
   };
 
   static Version version(const std::string& file);
+  static bool tells_of_the_end(const Worker& worker);
   // Reads the file if it is neither `than` nor incomplete.
   void read_newer(Worker& worker, const Version& than);
 
   const LaunchPlan& plan_;
-  const std::chrono::milliseconds patience_;
+  std::chrono::milliseconds patience_{0};
   int attempt_ = 0;
   std::vector<Worker> workers_;  // By local rank; empty if they cannot be asked.
   std::map<std::string, std::set<int>> members_;

@@ -16,6 +16,7 @@
 namespace distrun {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace std::string_literals;
 
 std::string pickled(const std::string& text) {
@@ -57,6 +58,8 @@ class FlightRecordersTest : public ::testing::Test {
     std::ofstream(file(rank)) << dump;
     std::filesystem::last_write_time(file(rank), at_ += std::chrono::seconds(1));
   }
+
+  void ask(const std::vector<Rank>& ranks) { recorders_.ask(ranks, 60s); }
 
   std::string answers() {
     while (recorders_.is_waiting()) std::this_thread::yield();
@@ -129,48 +132,48 @@ class Recorder {
 
 TEST_F(FlightRecordersTest, NamesTheRankThatHasNotEntered) {
   const Recorder rank_0(pipe(0), file(0), dump_of(3, 1)), rank_1(pipe(1), file(1), dump_of(1, 1));
-  recorders_.ask({Rank(0), Rank(1)});
+  ask({Rank(0), Rank(1)});
   EXPECT_EQ(answers(),
             "rank 1 has not entered all_reduce, number 2 of group 0; rank 0 waits in it");
 }
 
 TEST_F(FlightRecordersTest, NamesTheRankThatHasEnteredNothing) {
   const Recorder rank_0(pipe(0), file(0), dump_of(1, 0)), rank_1(pipe(1), file(1), dump_of(0, 0));
-  recorders_.ask({Rank(0), Rank(1)});
+  ask({Rank(0), Rank(1)});
   EXPECT_EQ(answers(),
             "rank 1 has not entered all_reduce, number 1 of group 0; rank 0 waits in it");
 }
 
 TEST_F(FlightRecordersTest, SaysNothingIfNoRankWaits) {
   const Recorder rank_0(pipe(0), file(0), dump_of(1, 1));
-  recorders_.ask({Rank(0), Rank(1)});
+  ask({Rank(0), Rank(1)});
   EXPECT_EQ(answers(), "");
 }
 
 TEST_F(FlightRecordersTest, DoesNotWaitForRanksWithoutAPipe) {
   std::ofstream(pipe(0)) << "no pipe";
   ASSERT_EQ(::mkfifo(pipe(1).c_str(), 0666), 0);  // Nobody reads it.
-  recorders_.ask({Rank(0), Rank(1)});
+  ask({Rank(0), Rank(1)});
   EXPECT_FALSE(recorders_.is_waiting());
   EXPECT_EQ(recorders_.line(), "");
 }
 
 TEST_F(FlightRecordersTest, DoesNotAskRanksThatHaveEnded) {
   const Pipe rank_0(pipe(0));
-  recorders_.ask({Rank(1)});
+  ask({Rank(1)});
   EXPECT_FALSE(recorders_.is_waiting());
   EXPECT_FALSE(rank_0.is_asked());
 }
 
 TEST_F(FlightRecordersTest, WaitsOnlyOnceForARankThatDoesNotAnswer) {
   const Pipe rank_0(pipe(0));
-  FlightRecorders recorders(plan_, std::chrono::milliseconds(1));
+  FlightRecorders recorders(plan_);
   recorders.begin_attempt(place_);
-  recorders.ask({Rank(0)});
+  recorders.ask({Rank(0)}, 1ms);
   while (recorders.is_waiting()) std::this_thread::yield();
   EXPECT_EQ(recorders.line(), "");
   EXPECT_TRUE(rank_0.is_asked());
-  recorders.ask({Rank(0)});
+  recorders.ask({Rank(0)}, 1ms);
   EXPECT_TRUE(rank_0.is_asked());
   EXPECT_FALSE(recorders.is_waiting());
   write(0, dump_of(2, 1));
@@ -179,10 +182,10 @@ TEST_F(FlightRecordersTest, WaitsOnlyOnceForARankThatDoesNotAnswer) {
 
 TEST_F(FlightRecordersTest, AnEarlierAnswerDoesNotCount) {
   const Pipe rank_0(pipe(0));
-  recorders_.ask({Rank(0)});
+  ask({Rank(0)});
   write(0, dump_of(2, 1));
   EXPECT_EQ(answers(), "rank 0 waits in all_reduce, number 2 of group 0");
-  recorders_.ask({});
+  ask({});
   EXPECT_EQ(answers(), "");
 }
 
@@ -190,16 +193,16 @@ TEST_F(FlightRecordersTest, AnEarlierAnswerDoesNotCount) {
 TEST_F(FlightRecordersTest, ARankDoesNotWaitInACollectiveThatHasJustBegun) {
   const Pipe rank_0(pipe(0));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  recorders_.ask({Rank(0)});
+  ask({Rank(0)});
   write(0, dump_of(2, 1, std::chrono::nanoseconds(now).count()));
   EXPECT_EQ(answers(), "");
 }
 
 TEST_F(FlightRecordersTest, AnAnswerThatIsNoDumpIsNoAnswer) {
   const Pipe rank_0(pipe(0));
-  FlightRecorders recorders(plan_, std::chrono::milliseconds(1));
+  FlightRecorders recorders(plan_);
   recorders.begin_attempt(place_);
-  recorders.ask({Rank(0)});
+  recorders.ask({Rank(0)}, 1ms);
   write(0, "no pickle");
   while (recorders.is_waiting()) std::this_thread::yield();
   EXPECT_EQ(recorders.line(), "");
@@ -230,7 +233,7 @@ TEST_F(FlightRecordersTest, AFileFromBeforeTheAttemptIsNotOfAWatchdog) {
 
 TEST_F(FlightRecordersTest, ComparesTheRanksOfAllNodes) {
   const Recorder rank_0(pipe(0), file(0), dump_of(3, 1)), rank_1(pipe(1), file(1), dump_of(3, 1));
-  recorders_.ask({Rank(0), Rank(1)});
+  ask({Rank(0), Rank(1)});
   EXPECT_EQ(answers(), "ranks 0, 1 wait in all_reduce, number 2 of group 0");
   recorders_.keep();
   recorders_.end_attempt();
@@ -252,16 +255,62 @@ TEST_F(FlightRecordersTest, ComparesTheRanksOfAllNodes) {
 // The user asked, and the run went on.
 TEST_F(FlightRecordersTest, KeepsNoEarlierAnswers) {
   const Recorder rank_0(pipe(0), file(0), dump_of(3, 1));
-  recorders_.ask({Rank(0)});
+  ask({Rank(0)});
   EXPECT_NE(answers(), "");
   recorders_.end_attempt();
   EXPECT_TRUE(recorders_.kept().empty());
 }
 
+// The user asked, and the answer came after the run had gone on.
+TEST_F(FlightRecordersTest, KeepsNoLateAnswers) {
+  const Pipe rank_0(pipe(0));
+  recorders_.ask({Rank(0)}, 1ms);
+  EXPECT_EQ(answers(), "");
+  write(0, dump_of(3, 1));
+  recorders_.end_attempt();
+  EXPECT_TRUE(recorders_.kept().empty());
+}
+
+TEST_F(FlightRecordersTest, KeepsAnswersThatComeWhileTheAttemptIsStopped) {
+  const Pipe rank_0(pipe(0));
+  recorders_.ask({Rank(0)}, 1ms);
+  EXPECT_EQ(answers(), "");
+  recorders_.keep();
+  write(0, dump_of(3, 1));
+  recorders_.end_attempt();
+  EXPECT_EQ(recorders_.kept().size(), 1U);
+}
+
+// A worker may abort for another reason, long after the user asked.
+TEST_F(FlightRecordersTest, AnOldAnswerIsNotOfAWatchdog) {
+  const Pipe rank_0(pipe(0));
+  ask({Rank(0)});
+  at_ -= 10min;
+  write(0, dump_of(3, 1));
+  EXPECT_NE(answers(), "");
+  EXPECT_EQ(recorders_.line_of_watchdogs(LocalRank(0)), "");
+}
+
+// Between the end of a watchdog's patience and the end of its process.
+TEST_F(FlightRecordersTest, ARecentAnswerTellsWhereAWatchdogEndedItsProcess) {
+  const Pipe rank_0(pipe(0));
+  ask({Rank(0)});
+  write(0, dump_of(3, 1));
+  EXPECT_NE(answers(), "");
+  EXPECT_NE(recorders_.line_of_watchdogs(LocalRank(0)), "");
+}
+
+TEST_F(FlightRecordersTest, ACollectiveIsAsOldAsTheFileThatHasIt) {
+  const Pipe rank_0(pipe(0));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  write(0, dump_of(2, 1, std::chrono::nanoseconds(now - 61s).count()));
+  std::filesystem::last_write_time(file(0), at_ - 60s);
+  EXPECT_EQ(recorders_.line_of_watchdogs(LocalRank(0)), "");
+}
+
 TEST_F(FlightRecordersTest, KeepsWhatWatchdogsHaveWritten) {
   write(0, dump_of(3, 1));
   EXPECT_NE(recorders_.line_of_watchdogs(LocalRank(0)), "");
-  recorders_.keep();
   write(1, dump_of(1, 1));
   recorders_.end_attempt();
   ASSERT_EQ(recorders_.kept().size(), 2U);
@@ -280,7 +329,7 @@ TEST_F(FlightRecordersTest, RemovesItsPipesAndNoOtherFile) {
 TEST_F(FlightRecordersTest, WithoutAFolderNobodyIsAsked) {
   FlightRecorders recorders(plan_);
   recorders.begin_attempt({});
-  recorders.ask({Rank(0)});
+  recorders.ask({Rank(0)}, 1ms);
   EXPECT_FALSE(recorders.is_waiting());
   EXPECT_EQ(recorders.line(), "");
   EXPECT_EQ(recorders.line_of_watchdogs(LocalRank(0)), "");

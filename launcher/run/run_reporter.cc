@@ -27,7 +27,7 @@ void RunReporter::tell(const RunEvent& event) {
 
 void RunReporter::attempt_started(int attempt) {
   report_.workers.assign(plan_.workers.size(), {});
-  report_.collectives = report_.where = "";
+  recorded_ = report_.collectives = report_.where = "";
   report_.stragglers.clear();
   tell(AttemptStarted{attempt});
 }
@@ -56,14 +56,18 @@ void RunReporter::still_running(int attempt, const TellStillRunning& still) {
 }
 
 void RunReporter::stops_at(const StacksRead& event) {
-  report_.collectives = event.collectives;
+  recorded_ = event.recorded;
+  report_.collectives = event.collectives();
   report_.where = event.where.line;
   tell(event);
 }
 
-void RunReporter::nodes_compared(int attempt, std::string collectives) {
-  report_.collectives = collectives;
-  tell(StacksRead{.attempt = attempt, .where = {}, .collectives = std::move(collectives)});
+void RunReporter::nodes_compared(int attempt, std::string on_gpus) {
+  StacksRead event{.attempt = attempt, .where = {}, .recorded = recorded_};
+  event.on_gpus = std::move(on_gpus);
+  report_.collectives = event.collectives();
+  event.recorded.clear();  // It was told.
+  tell(event);
 }
 
 void RunReporter::ranks_disagreed(const std::string& text) {

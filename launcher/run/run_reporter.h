@@ -44,8 +44,8 @@ class RunReporter {
   void still_running(int attempt, const TellStillRunning& still);
   // Where the workers are when the attempt is stopped; the summary tells it.
   void stops_at(const StacksRead& event);
-  // `collectives`: as in StacksRead, of all nodes. No worker is left.
-  void nodes_compared(int attempt, std::string collectives);
+  // `on_gpus`: as in StacksRead, of all nodes. No worker is left.
+  void nodes_compared(int attempt, std::string on_gpus);
   // How ranks disagreed about a collective, which may be the reason for a failure; may be empty.
   void ranks_disagreed(const std::string& text);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);
@@ -84,6 +84,7 @@ class RunReporter {
   SymbolNames names_;
   OomKills oom_kills_ = OomKills::read();  // Before the run.
   RunReport report_;
+  std::string recorded_;  // As in StacksRead, when the attempt was stopped.
 };
 
 }  // namespace distrun

@@ -1,6 +1,5 @@
 #include "launcher/run/worker_stacks.h"
 
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <system_error>
@@ -12,9 +11,6 @@ namespace distrun {
 
 namespace {
 
-// Total for all workers of this node.
-constexpr std::chrono::seconds kStacksTimeout{10};
-
 std::string current_folder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();
@@ -23,7 +19,8 @@ std::string current_folder() {
 }  // namespace
 
 Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers,
-                               const std::unordered_map<pid_t, std::string>& waits) {
+                               const std::unordered_map<pid_t, std::string>& waits,
+                               std::chrono::milliseconds time_limit) {
   std::vector<std::vector<pid_t>> pids;
   std::vector<std::pair<int, pid_t>> of_ranks;
   for (const auto& worker : workers) {
@@ -32,7 +29,7 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
   }
   // Before the stacks, which may take seconds.
   const auto sockets = read_rank_sockets(of_ranks);
-  auto stacks = collector_.collect_groups(pids, kStacksTimeout);
+  auto stacks = collector_.collect_groups(pids, time_limit);
   std::vector<RankStacks> ranks;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     RankStacks& rank = ranks.emplace_back();

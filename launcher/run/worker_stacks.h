@@ -1,11 +1,13 @@
 // WorkerStacks reads where the workers of this node are.
 //
 //     WorkerStacks stacks;
-//     const Whereabouts where = stacks.read(workers.running(), store.waits());
+//     const Whereabouts where = stacks.read(workers.running(), store.waits(), 10s);
 //
-// Blocks until all stacks are read, at most twelve seconds. Meanwhile no process may be reaped.
+// Blocks until all stacks are read, at most two seconds beyond the limit. Meanwhile no process may
+// be reaped.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,9 +22,10 @@ namespace distrun {
 
 class WorkerStacks {
  public:
-  // `waits`: what processes wait for in the store.
+  // `waits`: what processes wait for in the store. `time_limit`: in total, for all workers.
   Whereabouts read(const std::vector<WorkerPool::Processes>& workers,
-                   const std::unordered_map<pid_t, std::string>& waits);
+                   const std::unordered_map<pid_t, std::string>& waits,
+                   std::chrono::milliseconds time_limit);
 
  private:
   StackCollector collector_;
