@@ -1,4 +1,5 @@
 """Tests of PyTorch's classes that pass, fail, hang, crash, skip and leak: what python_test.py runs."""
+import ctypes
 import mmap
 import multiprocessing.shared_memory
 import os
@@ -74,6 +75,10 @@ class GroupTest(TwoRanks):
     def test_rank_0_crashes(self):
         if self.rank == 0:
             os.kill(os.getpid(), signal.SIGSEGV)
+
+    def test_rank_0_reads_null(self):
+        if self.rank == 0:
+            ctypes.string_at(0)
 
     def test_rank_1_exits_early(self):
         if self.rank == 1:

@@ -22,7 +22,9 @@ VERDICTS = {
     "GroupTest.test_rank_1_throws": ("failed", r"rank 1 failed: misbehaving\.py:\d+: ValueError: no such thing"),
     "GroupTest.test_rank_1_takes_longer": ("passed", ""),
     "GroupTest.test_a_fork_comes_back": ("passed", ""),
-    "GroupTest.test_rank_0_crashes": ("failed", r"rank 0 crashed: signal SIGSEGV \(11\)"),
+    "GroupTest.test_rank_0_crashes": ("failed", r"rank 0 crashed: signal SIGSEGV \(11\) in test_rank_0_crashes \(misbehaving\.py:\d+\)"),
+    "GroupTest.test_rank_0_reads_null": ("failed", (
+        r"rank 0 crashed: signal SIGSEGV \(11\) in string_at, called by test_rank_0_reads_null \(misbehaving\.py:\d+\)")),
     "GroupTest.test_rank_1_exits_early": ("failed", "rank 1 exited during its test: exit code 0"),
     "GroupTest.test_rank_1_exits_with_3": ("failed", "rank 1 exited during its test: exit code 3"),
     "GroupTest.test_leaves_a_process": ("failed", r"rank 1 failed: leaked processes: \d+ \(sleep\)"),
@@ -109,6 +111,7 @@ def verdicts(distrun, python):
     require(sorted(tests) == sorted(VERDICTS), f"tests: {sorted(tests)}", output)
     ranks = tests["GroupTest.test_rank_1_fails"]["ranks"]
     check_collectives(tests)
+    check_crash(tests, output)
     require([rank["output"].strip() for rank in ranks] == ["rank 0 prints", "rank 1 prints"], f"output: {ranks}")
 
 
@@ -138,6 +141,18 @@ def check_collectives(tests):
     require(begins == sorted(begins), f"operations: {operations}, of a process from {begins[0]} to {begins[-1]}")
     # Gloo does not record when a collective ends, but that it has.
     require(all(one[3:] == [None, True] for one in operations), f"operations: {operations}")
+
+
+def check_crash(tests, output):
+    """The console has the calls of the test, and JSON everything that Python printed."""
+    name = "GroupTest.test_rank_0_reads_null"
+    _, _, block = output.rpartition(f"FAIL misbehaving.{name} ")
+    block = block.partition("repeat: ")[0]
+    require(re.search(r"Fatal Python error: Segmentation fault\n.*  test_rank_0_reads_null \(misbehaving\.py:\d+\)\n"
+                      r".*  string_at \(ctypes/__init__\.py:\d+\)\n(.*  \w+ \(\S+\)\n)?.* … \d+ lines left out; --json FILE writes them\n *$", block),
+            "no short crash", block)
+    written = tests[name]["ranks"][0]["output"]
+    require("distrun_runs_test" in written and "Extension modules: " in written, f"output: {written}")
 
 
 def may_differ(distrun, python):

@@ -10,6 +10,7 @@
 #include "common/text/rank_list.h"
 #include "common/text/text_cut.h"
 #include "testsuites/harness/report/merged_output.h"
+#include "testsuites/harness/run/python_crash.h"
 
 namespace distrun {
 
@@ -86,7 +87,7 @@ std::string left_out(const char* what, std::size_t kept, std::size_t lost) {
 }
 
 bool is_said(const RankResult& rank, const std::string& text) {
-  return !rank.failures.empty() && rank.failures.front().message == text;
+  return !rank.failures.empty() && rank.failures.front().message.starts_with(text);
 }
 
 // Everything but the rank's number.
@@ -188,8 +189,8 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
 std::string merged_output_of(const AttemptResult& attempt) {
   std::vector<std::pair<int, std::string>> outputs;
   for (const RankResult* rank : in_order(attempt)) {
-    outputs.emplace_back(rank->rank,
-                         shortened(shown(with_short_lines(rank->output)), rank->output_lost));
+    const std::string output = with_short_python_crashes(rank->output);
+    outputs.emplace_back(rank->rank, shortened(shown(with_short_lines(output)), rank->output_lost));
   }
   return merged_output(outputs);
 }

@@ -153,6 +153,25 @@ TEST(AttemptAccountTest, LongLinesAreCutOnTheConsole) {
   EXPECT_THAT(merged_output_of(result), Not(HasSubstr("left out"))) << "the note is longer";
 }
 
+TEST(AttemptAccountTest, CrashesOfPythonAreShortenedOnTheConsole) {
+  AttemptResult result = attempt();
+  result.ranks.resize(1);
+  result.ranks[0].output =
+      "Fatal Python error: Aborted\n\nCurrent thread 0x7 (most recent call first):\n"
+      "  File \"/a_test.py\", line 7 in work\n\nExtension modules: torch._C (total: 1)\n";
+  EXPECT_EQ(merged_output_of(result),
+            "[rank 0] Fatal Python error: Aborted\n"
+            "[rank 0]   work (a_test.py:7)\n"
+            "[rank 0] … 4 lines left out; --json FILE writes them\n");
+  EXPECT_THAT(output_of(result), HasSubstr("Extension modules: "));
+
+  result.ranks[0] = {.rank = 0,
+                     .status = RankStatus::kCrashed,
+                     .failures = {{.message = "signal SIGABRT (6) in work (a_test.py:7)"}},
+                     .end = "signal SIGABRT (6)"};
+  EXPECT_EQ(told(result), "rank 0: crashed\n  signal SIGABRT (6) in work (a_test.py:7)\n");
+}
+
 TEST(AttemptAccountTest, ControlCharactersAreEscaped) {
   AttemptResult result = attempt();
   result.ranks.resize(1);

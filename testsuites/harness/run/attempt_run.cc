@@ -17,6 +17,7 @@
 #include "store/network/client_processes.h"
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/run/exit_status_verdict.h"
+#include "testsuites/harness/run/python_crash.h"
 #include "testsuites/harness/run/rank_place.h"
 #include "testsuites/harness/run/rank_process.h"
 
@@ -310,6 +311,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     const bool is_killed = rank.end && std::holds_alternative<KilledBy>(*rank.end);
     if (!is_killed && !rank.has_uncaught_exception()) return;
     if (rank.was_ended) return;
+    if (is_killed) rank.crashed_in = place_of_python_crash(rank.output);
     rank.output = with_named_backtraces(rank.output, stacks.names());
   }
 

@@ -77,7 +77,8 @@ Finding find_end(const RankFacts& facts) {
             /*is_consequence=*/!facts.is_done};
   }
   if (std::holds_alternative<KilledBy>(*facts.end)) {
-    return {RankStatus::kCrashed, describe(*facts.end)};
+    const std::string place = facts.crashed_in.empty() ? "" : " in " + facts.crashed_in;
+    return {RankStatus::kCrashed, describe(*facts.end) + place};
   }
   if (!facts.is_done && facts.end == ProcessEnd(ExitedWith{kExitWithoutChannel})) {
     return {RankStatus::kFailed, "closed the descriptor of its result channel"};

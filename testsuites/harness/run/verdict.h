@@ -36,6 +36,7 @@ namespace distrun {
 struct RankFacts {
   std::optional<std::string> not_started;  // Why.
   std::optional<ProcessEnd> end;           // Empty if it could not be killed.
+  std::string crashed_in;                  // "load (my_test.py:12)"; empty if unknown.
   bool host_lost = false;                  // The test host died or stopped answering.
   bool was_ended = false;                  // By the runner.
   // It had not finished within its time, or the grace after a peer's failure.

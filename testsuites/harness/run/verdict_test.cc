@@ -76,6 +76,9 @@ TEST(VerdictTest, FailsIfASignalKillsARankEvenAfterItsTest) {
   RankFacts facts = passed();
   facts.end = KilledBy{SIGSEGV};
   expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: signal SIGSEGV (11)");
+  facts.crashed_in = "load (my_test.py:12)";
+  expect_fails(facts, RankStatus::kCrashed,
+               "rank 1 crashed: signal SIGSEGV (11) in load (my_test.py:12)");
 }
 
 TEST(VerdictTest, FailsIfARankExitsDuringItsTestWithAnyCode) {
