@@ -45,7 +45,8 @@ variables.  --nproc sets the number of ranks, which otherwise is 2.  Exit status
 of PyTorch's TEST_SKIPS (72 to 89) skips, and any other status fails.  To run a Python script so,
 write "-- env python3 FILE.py".
 
-When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests.
+When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests, and
+the collective that the rank is in.
 
 Exit status:
   0      all tests passed

@@ -401,13 +401,16 @@ TEST_F(TestCommandInterruptedTest, ReportsOnSigusr1WhereTheRanksAre) {
     if (!std::exchange(asked, true)) {
       for (int come = 0; come < 2; ++come) EXPECT_EQ(read_byte(), '!');
       ::kill(pid, SIGUSR1);
-    } else if (out.find("  main (fake_test_host") != out.npos && !std::exchange(ended, true)) {
+    } else if (out.find("  collectives\n    ranks 0, 1: in a barrier\n") != out.npos &&
+               !std::exchange(ended, true)) {
       ::kill(pid, SIGTERM);
     }
   };
   const auto result = test({"fake.Rank.holds_a_place"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM})) << "SIGUSR1 ends nothing";
-  EXPECT_THAT(result.out, HasSubstr("distrun: where the ranks of fake.Rank.holds_a_place are: "));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("distrun: where the ranks of fake.Rank.holds_a_place are: "),
+                    HasSubstr("  main (fake_test_host")));
 }
 
 TEST_F(TestCommandInterruptedTest, KillLeavesNeitherRanksNorFiles) {

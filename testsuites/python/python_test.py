@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,15 +74,17 @@ VERDICTS = {
 }
 
 
+def environment_in(folder):
+    paths = [str(FOLDER / "expecttest_stub"), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "XDG_CACHE_HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def run(distrun, python, *flags, file=FILE, time_limit=TIME_LIMIT):
     """The exit status, the results by id, and what was printed."""
     with tempfile.TemporaryDirectory() as folder:
         results = pathlib.Path(folder) / "results.json"
-        paths = [str(FOLDER / "expecttest_stub"), os.environ.get("PYTHONPATH", "")]
-        environment = os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "XDG_CACHE_HOME": folder,
-                                    "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([distrun, "test", "--timeout", time_limit, "--json", results, *flags, "--", python, file],
-                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250,
+                              env=environment_in(folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250,
                               check=False)
         written = results.read_text() if results.exists() else ""
         tests = json.loads(written)["tests"] if written else []
@@ -177,12 +180,34 @@ def hang(distrun, python):
     places = [rank["stands_at"] for rank in tests["GroupTest.test_rank_1_hangs"]["ranks"]]
     require(places[0].startswith("barrier, number 1 of group default_pg, has not completed: no tensors\n"), f"place: {places[0]}")
     require(re.match(r"no collective has run\n(.*\n)*.*wait_in_a_function \(.*misbehaving\.py:\d+\)", places[1]), f"place: {places[1]}")
+    require(output.count("wait_in_a_function (") == 4 and "stood at:" not in output, "a tree per rank", output)
     test = tests["CollectivesTest.test_rank_2_hangs"]
     require(collectives_of(test) == [["3 allreduce Float [8]"]] * 2 + [["2 allreduce Float [8]"]], f"ranks: {test['ranks']}")
     require([one[4] for one in test["ranks"][0]["operations"]] == [True, True, False], f"ranks: {test['ranks']}")
     require(test["ranks"][2]["stands_at"].startswith(
         "nothing is under way; the last collective, allreduce, number 2 of group default_pg, has completed: Float [8]\n"),
         f"ranks: {test['ranks']}")
+
+
+def look(distrun, python):
+    """SIGUSR1 shows where the ranks of a test that runs are, and in which collectives."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = environment_in(folder)
+        running = subprocess.Popen([distrun, "test", "misbehaving.CollectivesTest.test_rank_2_hangs", "--timeout", "100", "--",
+                                    python, FILE], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        output, is_over = running.stdout.readline(), False
+        running.send_signal(signal.SIGUSR1)
+        expected = ("    ranks 0, 1: allreduce, number 3 of group default_pg, has not completed: Float [8]\n"
+                    "    rank 2: nothing is under way; the last collective, allreduce, number 2 of group default_pg, "
+                    "has completed: Float [8]\n")
+        for line in running.stdout:
+            output += line
+            if not is_over and (expected in output or "where the ranks of " in line):
+                is_over = expected in output
+                running.send_signal(signal.SIGTERM if is_over else signal.SIGUSR1)
+        require(expected in output, "no collectives", output)
+        require(re.search(r"where the ranks of \S+ are: rank 2 in .*; ranks 0, 1 wait in all_reduce", output), "no places", output)
+        require(running.wait(100) == 128 + signal.SIGTERM, f"exit status {running.returncode}", output)
 
 
 def new_processes(distrun, python):
@@ -216,4 +241,4 @@ def imports(distrun, python):
 
 
 if __name__ == "__main__":
-    {case.__name__: case for case in (verdicts, may_differ, hang, new_processes, imports)}[sys.argv[3]](*sys.argv[1:3])
+    {case.__name__: case for case in (verdicts, may_differ, hang, look, new_processes, imports)}[sys.argv[3]](*sys.argv[1:3])

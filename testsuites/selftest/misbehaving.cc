@@ -188,6 +188,20 @@ DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = 
   ::close(go);
 }
 
+// Rank 0 waits in the second collective.
+DISTRIBUTED_TEST(selftest, Well, test_reduces_after_a_sign, {.ranks = 2, .timeout = seconds(100)}) {
+  const char* folder = std::getenv("SELFTEST_FOLDER");
+  if (folder == nullptr || !std::filesystem::exists(std::string(folder) + "/go"))
+    GTEST_SKIP() << "there is no FIFO for a sign";
+  init_process_group();
+  at::Tensor x = at::ones({3});
+  all_reduce(x);
+  char sign = 0;
+  if (rank() == 1) std::ifstream(std::string(folder) + "/go").get(sign);
+  all_reduce(x);
+  EXPECT_EQ(x[0].item<float>(), 4);
+}
+
 struct Forks : DistributedTest {};
 
 // Only a child of rank 1 finishes the test.

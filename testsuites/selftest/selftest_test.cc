@@ -220,7 +220,9 @@ TEST_F(SelfTest, NamesHungRanksWithTheirStacks) {
   const auto spins = run_one("Hangs.test_spinning");
   EXPECT_THAT(spins.attempts.at(0).ranks.at(1).stands_at, HasSubstr("test_spinning"));
   const auto stopped = run_one("Hangs.test_stopped");
-  EXPECT_THAT(stopped.attempts.at(0).ranks.at(1).stands_at, HasSubstr("stopped"));
+  EXPECT_THAT(stopped.attempts.at(0).ranks.at(1).stands_at,
+              AllOf(StartsWith("it is stopped (SIGSTOP)\n"), Not(HasSubstr("not answer"))));
+  EXPECT_EQ(stopped.attempts[0].ranks[1].told, "it is stopped (SIGSTOP)\n");
   EXPECT_EQ(stopped.attempts[0].ranks[0].stands_at, "");
 }
 
@@ -235,7 +237,13 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
             "timed out: ranks 0-2 hung: rank 1 had not entered collective 1 of the default group, "
             "allreduce of Float [3, 2], in which ranks 0, 2 waited");
   ASSERT_THAT(result.attempts, SizeIs(1));
+  EXPECT_THAT(result.attempts[0].where.line,
+              AllOf(StartsWith("rank 1 in "), HasSubstr("; ranks 0, 2 wait in ")));
+  EXPECT_THAT(result.attempts[0].where.stacks,
+              AllOf(HasSubstr("wait_for_ever"), HasSubstr("distrun::all_reduce")));
   const auto& ranks = result.attempts[0].ranks;
+  EXPECT_EQ(ranks.at(0).told,
+            "allreduce, number 1 of group default_pg, has not completed: Float [3, 2]\n");
   for (const std::size_t rank : {0u, 2u}) {
     EXPECT_THAT(
         ranks.at(rank).stands_at,

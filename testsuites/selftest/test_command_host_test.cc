@@ -188,6 +188,31 @@ TEST_F(TestCommandTest, RejectsRankUnderForSeveralTestsASkippedOneOrAnUnknownRan
               HasSubstr("--rank-under 4: selftest.Well.test_passes has ranks 0 to "));
 }
 
+// The ranks go on after they were asked.
+TEST_F(TestCommandTest, ReportsOnSigusr1InWhichCollectiveEachRankIs) {
+  ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);
+  const UniqueFd go(::open(file("go").c_str(), O_RDWR | O_CLOEXEC));
+  const std::string expected =
+      "  collectives\n"
+      "    rank 0: allreduce, number 2 of group default_pg, has not completed: Float [3]\n"
+      "    rank 1: nothing is under way; the last collective, allreduce, number 1 of group "
+      "default_pg, has completed: Float [3]\n";
+  options_.on_output = [&, answers = -1, is_over = false](const std::string& out, int pid) mutable {
+    if (is_over) return;
+    is_over = out.find(expected) != out.npos;
+    if (is_over) {
+      EXPECT_EQ(::write(go.get(), "!", 1), 1);
+      return;
+    }
+    int seen = 0;
+    for (std::size_t at = 0; (at = out.find("where the ranks of", at)) != out.npos; ++at) ++seen;
+    if (seen > std::exchange(answers, seen)) ::kill(pid, SIGUSR1);
+  };
+  const auto result = test({"selftest.Well.test_reduces_after_a_sign"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.out;
+  EXPECT_THAT(result.out, HasSubstr(expected));
+}
+
 // `script` watches what the shell's job control does.
 TEST_F(TestCommandTest, CtrlZSuspendsTheRanksAndTheShellContinuesThem) {
   ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);

@@ -114,15 +114,19 @@ StackReporter::StackReporter(ResultChannel& channel) {
   ::signal(stack_signal(), take_stack);
   sigset_t asked, all, before;
   ::sigemptyset(&asked);
-  ::sigaddset(&asked, where_signal());
+  for (const int question : {where_signal(), collective_signal()}) ::sigaddset(&asked, question);
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The new thread leaves signals to the test.
   std::thread([&channel, asked, main_thread = ::pthread_self()] {
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
-      channel.send(place_of(main_thread));
+      if (signal == collective_signal()) {
+        channel.send(CollectiveTold{last_collective_in(collectives_trace())});
+      } else {
+        channel.send(place_of(main_thread));
+      }
     }
   }).detach();
-  ::sigaddset(&before, where_signal());
+  for (const int question : {where_signal(), collective_signal()}) ::sigaddset(&before, question);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

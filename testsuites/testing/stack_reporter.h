@@ -4,7 +4,8 @@
 //     StackReporter reporter(channel);       // in the main thread, before the test
 //
 // A dedicated thread takes where_signal() from the runner, and makes the main thread capture its
-// stack and then stop, so that the rank does not continue. A stopped rank cannot answer.
+// stack and then stop, so that the rank does not continue. A stopped rank cannot answer. On
+// collective_signal(), the thread reports the current collective, and the rank continues.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ namespace distrun {
 
 class StackReporter {
  public:
-  // Blocks the signal in every thread started later. `channel` must outlive the process's threads.
+  // Blocks the signals in every thread started later. `channel` must outlive the process's threads.
   explicit StackReporter(ResultChannel& channel);
 };
 

@@ -53,7 +53,7 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   }
   if (!die_with_parent(host)) ::_exit(125);
   // The question may come before the rank can answer; programs that it executes never can.
-  ::signal(where_signal(), SIG_IGN);
+  for (const int question : {where_signal(), collective_signal()}) ::signal(question, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::uint32_t kMark = 0xD157F4A6;  // Changes with the payloads.
+constexpr std::uint32_t kMark = 0xD157F4A7;  // Changes with the payloads.
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
 constexpr std::size_t kTextBytesMax = 1 * kMiB;
@@ -69,6 +69,9 @@ nlohmann::json to_json(const CollectiveRecord& record) {
 nlohmann::json to_json(const PlaceTold& place) {
   return {
       {"frame", "place"}, {"text", cut(place.text)}, {"collectives", to_json(place.collectives)}};
+}
+nlohmann::json to_json(const CollectiveTold& told) {
+  return {{"frame", "collective"}, {"text", cut(told.text)}};
 }
 nlohmann::json to_json(const TestDone& done) {
   return {{"frame", "done"},
@@ -136,6 +139,7 @@ RankFrame frame_from(const nlohmann::json& payload) {
   if (kind == "place") {
     return PlaceTold{payload.at("text").get<std::string>(), record_from(payload.at("collectives"))};
   }
+  if (kind == "collective") return CollectiveTold{payload.at("text").get<std::string>()};
   if (kind == "done") {
     return TestDone{required_number<int>(payload.at("assertions")),
                     record_from(payload.at("collectives"))};

@@ -31,11 +31,14 @@ struct PlaceTold {  // The answer to where_signal().
   std::string text;
   CollectiveRecord collectives;
 };
+struct CollectiveTold {  // The answer to collective_signal().
+  std::string text;
+};
 struct TestDone {  // The last frame.
   int assertions = 0;
   CollectiveRecord collectives;
 };
-using RankFrame = std::variant<AssertionFailed, SkipAsked, PlaceTold, TestDone>;
+using RankFrame = std::variant<AssertionFailed, SkipAsked, PlaceTold, CollectiveTold, TestDone>;
 
 // Cuts texts that are too long for a frame.
 std::string to_frame(const RankFrame& frame);

@@ -20,6 +20,7 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
   const std::string bytes =
       to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1", .at = after(3)}}) +
       to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce", {.counted = {kReduce}}}) +
+      to_frame(CollectiveTold{"in barrier"}) +
       to_frame(TestDone{12,
                         {.counted = {kReduce},
                          .stretches = {{"0", "all", kReduce, false}},
@@ -35,7 +36,7 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
       frames.add(std::string_view(bytes).substr(at, piece));
       while (auto frame = frames.next()) got.push_back(*frame);
     }
-    ASSERT_EQ(got.size(), 4u);
+    ASSERT_EQ(got.size(), 5u);
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.file, "a.cc");
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.line, 7);
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.message, "x\nis 1");
@@ -43,7 +44,8 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
     EXPECT_EQ(std::get<SkipAsked>(got[1]).reason, "no GPU");
     EXPECT_EQ(std::get<PlaceTold>(got[2]).text, "in allreduce");
     expect_reduce(std::get<PlaceTold>(got[2]).collectives.counted.at(0));
-    const auto& done = std::get<TestDone>(got[3]);
+    EXPECT_EQ(std::get<CollectiveTold>(got[3]).text, "in barrier");
+    const auto& done = std::get<TestDone>(got[4]);
     EXPECT_EQ(done.assertions, 12);
     EXPECT_FALSE(done.collectives.is_whole);
     expect_reduce(done.collectives.counted.at(0));

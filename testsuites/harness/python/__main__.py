@@ -25,7 +25,8 @@ def main():
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-        signal.signal(distrun_process.WHERE_SIGNAL, signal.SIG_IGN)  # Until a rank can answer.
+        for question in distrun_process.QUESTIONS:  # Until a rank can answer.
+            signal.signal(question, signal.SIG_IGN)
         # PyTorch then asks for GPUs without using them, and starts no threads that a fork would lack.
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")

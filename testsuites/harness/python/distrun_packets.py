@@ -6,7 +6,7 @@ import struct
 import time
 
 PACKET_BYTES_MAX = 1 << 20
-FRAME_MARK = 0xD157F4A6  # As in rank_frames.cc.
+FRAME_MARK = 0xD157F4A7  # As in rank_frames.cc.
 
 
 def to_cbor(value):
@@ -107,6 +107,10 @@ def no_collectives():
 
 def place_frame(text, collectives):
     return {"frame": "place", "text": text, "collectives": collectives}
+
+
+def collective_frame(text):
+    return {"frame": "collective", "text": text}
 
 
 def done_frame(collectives):

@@ -8,7 +8,9 @@ import sys
 import tempfile
 
 MARK = "DISTRUN_TEST_RANK"  # As in rank_variables.h, like the names below.
-WHERE_SIGNAL = signal.SIGRTMIN + 9
+WHERE_SIGNAL = signal.SIGRTMIN + 9  # As in where_signal.h.
+COLLECTIVE_SIGNAL = signal.SIGRTMIN + 11
+QUESTIONS = {WHERE_SIGNAL, COLLECTIVE_SIGNAL}
 # PyTorch's ranks start without these, and some tests require that.
 LEFT_OUT = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "DISTRUN_INIT_METHOD"}
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -159,14 +159,16 @@ class Rank:
             data = data[os.write(self.account_file, data):]
 
     def answer_questions(self):
-        """distrun asks a rank that hangs.  It reads the stack from outside; this says which collectives the rank has run."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {process.WHERE_SIGNAL})
+        """distrun reads the stack from outside; this says which collectives the rank has run."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, process.QUESTIONS)
 
         def distrun_answers():
             while True:
-                signal.sigwait({process.WHERE_SIGNAL})
+                question = signal.sigwait(process.QUESTIONS)
                 record, place = collectives.record_and_place()
-                packets.write_frame(self.result, packets.place_frame(place + "\n", record))
+                is_where = question == process.WHERE_SIGNAL
+                packets.write_frame(self.result, packets.place_frame(place + "\n", record) if is_where
+                                    else packets.collective_frame(place))
 
         threading.Thread(target=distrun_answers, daemon=True).start()
 

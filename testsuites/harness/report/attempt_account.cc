@@ -91,7 +91,7 @@ bool is_said(const RankResult& rank, const std::string& text) {
 }
 
 // Everything but the rank's number.
-std::string body_of(const RankResult& rank, WithOutput with_output) {
+std::string body_of(const AttemptResult& attempt, const RankResult& rank, WithOutput with_output) {
   std::string text = headline_of(rank) + '\n';
   const bool is_short = with_output == WithOutput::kYes;
   // The last one may only count those that are lost.
@@ -104,7 +104,11 @@ std::string body_of(const RankResult& rank, WithOutput with_output) {
                                            static_cast<std::size_t>(rank.failures_lost)));
   }
   if (!rank.end.empty() && !is_said(rank, rank.end)) text += fmt::format("  ended: {}\n", rank.end);
-  if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
+  if (!attempt.where.stacks.empty()) {
+    text += with_prefix("  ", rank.told);
+  } else if (!rank.stands_at.empty()) {
+    text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
+  }
   const auto leaked = fmt::format("leaked processes: {}", fmt::join(rank.leaked, ", "));
   if (!rank.leaked.empty() && !is_said(rank, leaked)) text += "  " + leaked + '\n';
   return shown(is_short ? with_short_lines(text) : text);
@@ -154,7 +158,7 @@ std::vector<const RankResult*> in_order(const AttemptResult& attempt) {
 std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_output) {
   std::vector<Account> accounts;
   for (const RankResult* rank : in_order(attempt)) {
-    const std::string body = body_of(*rank, with_output);
+    const std::string body = body_of(attempt, *rank, with_output);
     auto same = std::find_if(accounts.begin(), accounts.end(),
                              [&](const Account& other) { return other.body == body; });
     if (same == accounts.end()) same = accounts.insert(same, {{}, body});
@@ -162,6 +166,18 @@ std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_o
   }
   for (Account& account : accounts) std::sort(account.ranks.begin(), account.ranks.end());
   return accounts;
+}
+
+// The stacks of all ranks in one tree, under a line that the reason may contain.
+std::string places_of(const AttemptResult& attempt, WithOutput with_output) {
+  const auto& [line, stacks] = attempt.where;
+  if (stacks.empty()) return "";
+  const std::string_view does =
+      std::string_view(line).substr(std::min(line.find(" in "), line.size()));
+  const bool is_told = line.empty() || attempt.reason.find(does.empty() ? line : does) != line.npos;
+  const std::string text =
+      fmt::format("where the ranks were:{}{}\n{}", is_told ? "" : " ", is_told ? "" : line, stacks);
+  return shown(with_output == WithOutput::kYes ? with_short_lines(text) : text);
 }
 
 }  // namespace
@@ -181,6 +197,7 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
   for (const Account& account : accounts_of(attempt, with_output)) {
     text += fmt::format("{}: {}", list_of_ranks(account.ranks), account.body);
   }
+  text += places_of(attempt, with_output);
   if (with_output == WithOutput::kNo) return text;
   const std::string output = merged_output_of(attempt);
   return output.empty() ? text : text + "output:\n" + with_prefix("  ", output);

@@ -6,8 +6,9 @@
 //           2
 //       ended: signal SIGSEGV (11)
 //     ranks 0, 1, 3: did not end
-//       stood at:
-//         …
+//       allreduce, number 1 of group default_pg, has not completed: Float [4]
+//     where the ranks were: ranks 0, 1, 3 wait in all_reduce, called by step (comm.cc:12)
+//       …
 //     output:
 //       [ranks 0-3] hello
 //

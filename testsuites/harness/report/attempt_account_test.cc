@@ -48,6 +48,43 @@ TEST(AttemptAccountTest, ReportsEverythingAboutARank) {
             "  [rank 2] world\n");
 }
 
+// Four ranks that hung: three in a collective.
+AttemptResult hung() {
+  AttemptResult result = attempt();
+  for (RankResult& rank : result.ranks) {
+    rank = {.rank = rank.rank, .status = RankStatus::kTimedOut, .stands_at = "told\n#0 f()\n"};
+    rank.told = rank.rank == 1 ? "no collective has run\n" : "allreduce has not completed\n";
+  }
+  result.culprits = {1};
+  result.where = {.line = "rank 1 in load (a.cc:1); ranks 0, 2, 3 wait in all_reduce",
+                  .stacks = "  rank 1\n    load (a.cc:1)\n"};
+  return result;
+}
+
+TEST(AttemptAccountTest, TheStacksOfAllRanksAreOneTree) {
+  AttemptResult result = hung();
+  result.reason = "timed out: ranks 0-3 hung: rank 1 had not entered it";
+  const std::string expected =
+      "rank 1: did not end\n"
+      "  no collective has run\n"
+      "ranks 0, 2, 3: did not end\n"
+      "  allreduce has not completed\n"
+      "where the ranks were: rank 1 in load (a.cc:1); ranks 0, 2, 3 wait in all_reduce\n"
+      "  rank 1\n"
+      "    load (a.cc:1)\n";
+  EXPECT_EQ(told(result), expected);
+  EXPECT_EQ(account_of(result, WithOutput::kNo), expected);
+}
+
+TEST(AttemptAccountTest, TheTreeDoesNotRepeatTheReason) {
+  AttemptResult result = hung();
+  result.reason = "timed out: ranks 0-3 hung: " + result.where.line;
+  EXPECT_THAT(told(result), HasSubstr("\nwhere the ranks were:\n  rank 1\n"));
+  result.where.line = "ranks 0-3 in load (a.cc:1)";
+  result.reason = "timed out: ranks 0-3 hung in load (a.cc:1)";
+  EXPECT_THAT(told(result), HasSubstr("\nwhere the ranks were:\n"));
+}
+
 TEST(AttemptAccountTest, ReportsHowEachRankEnded) {
   AttemptResult result = attempt();
   result.ranks[0] = {.rank = 0, .status = RankStatus::kFailed};

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -28,7 +30,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kLeakedTimeout{5}, kStacksTimeout{3};
+constexpr std::chrono::seconds kLeakedTimeout{5}, kStacksTimeout{3}, kCollectivesTimeout{3};
 
 }  // namespace
 
@@ -45,14 +47,26 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
         on_end(std::move(to)),
         begun(Clock::now()),
         supervisor(options.limits, options.ranks, begun),
-        deadline(loop) {
+        deadline(loop),
+        view_deadline(loop) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       ranks.push_back(std::make_shared<RankProcess>(
-          io, RankProcess::Handlers{.next_order = [this] { return ++seen; },
-                                    .on_answered = [this, rank] { step(RankAnswered{rank}); },
-                                    .on_over = [this, rank] { rank_over(rank); }}));
+          io, RankProcess::Handlers{
+                  .next_order = [this] { return ++seen; },
+                  .on_answered = [this, rank] { step(RankAnswered{rank}); },
+                  .on_collective = [this,
+                                    rank](const std::string& text) { collective_told(rank, text); },
+                  .on_over = [this, rank] { rank_over(rank); }}));
     }
   }
+
+  // Of look(), until the ranks have answered.
+  struct View {
+    std::function<void(Whereabouts)> on_seen;
+    Whereabouts where;
+    std::set<int> asked;                   // They have not answered.
+    std::map<int, std::string> told = {};  // Collectives.
+  };
 
   asio::io_context& io;
   TestHostProcess& host;
@@ -67,7 +81,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   std::unique_ptr<StoreServer> store;  // Of a program.
   std::vector<std::shared_ptr<RankProcess>> ranks;
   int seen = 0;       // Ended or failed ranks.
-  std::string where;  // Places of the ranks that did not end.
+  Whereabouts where;  // Of the ranks that did not end.
+  std::optional<View> view;
+  asio::steady_timer view_deadline;
   bool waits_for_loss = false, finished = false, is_suspended = false;
 
   RankProcess& at(int rank) { return *ranks[static_cast<std::size_t>(rank)]; }
@@ -152,6 +168,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void rank_over(int rank) {
     const RankOutcome outcome = outcome_of(options.test.needs, rank, judged(at(rank).facts()));
     asio::post(io, [self = shared_from_this(), rank, outcome] {
+      self->collective_awaited_no_more(rank);
       self->step(RankSeenToEnd{rank, outcome});
     });
   }
@@ -225,17 +242,51 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       at(one.rank).seen(place_of(one.rank, one.processes) +
                         connections_text(connections, "", one.rank));
     }
-    where = places_of(found).line;
+    where = places_of(found);
+    if (!where.stacks.empty()) where.stacks += connections_text(connections, "  ");
     return true;
   }
 
-  Whereabouts look() {
+  void look(std::function<void(Whereabouts)> on_seen) {
+    if (view || finished) return;  // The answer is on its way.
+    view.emplace(View{.on_seen = std::move(on_seen), .where = places(), .asked = {}});
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      const bool can_answer = !options.is_program && rank != options.rank_under;
+      if (can_answer && at(rank).ask_collective()) view->asked.insert(rank);
+    }
+    if (view->asked.empty()) return end_view();
+    view_deadline.expires_after(kCollectivesTimeout);
+    view_deadline.async_wait([self = shared_from_this()](error_code error) {
+      if (!error && self->view) self->end_view();
+    });
+  }
+
+  void collective_told(int rank, const std::string& text) {
+    if (!view) return;
+    view->told[rank] = text;
+    collective_awaited_no_more(rank);
+  }
+
+  void collective_awaited_no_more(int rank) {
+    if (view && view->asked.erase(rank) > 0 && view->asked.empty()) end_view();
+  }
+
+  void end_view() {
+    view_deadline.cancel();
+    View done = std::move(*view);
+    view.reset();
+    for (const int rank : done.asked) done.told[rank] = "it does not answer";
+    done.where.stacks += collectives_text(done.told);
+    done.on_seen(std::move(done.where));
+  }
+
+  Whereabouts places() {
     std::vector<int> all(ranks.size());
     std::iota(all.begin(), all.end(), 0);
     const std::string connections = connections_text(connections_of(all), "  ");
-    Whereabouts places = places_of(stacks_of(all));
-    places.stacks += connections;
-    return places;
+    Whereabouts found = places_of(stacks_of(all));
+    found.stacks += connections;
+    return found;
   }
 
   void perform(const AskWhere& action) {
@@ -287,6 +338,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void finish(bool interrupted) {
+    if (view) end_view();
     finished = true;
     deadline.cancel();
     std::vector<RankFacts> facts;
@@ -297,7 +349,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     std::error_code ignored;
     std::filesystem::remove_all(options.folder, ignored);
-    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted, where);
+    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted, where.line);
+    result.where = std::move(where);
     result.attempt = options.attempt;
     result.began = begun_at;
     result.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
@@ -334,13 +387,15 @@ AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, LeakedRankPr
 AttemptRun::~AttemptRun() {
   impl_->finished = true;
   impl_->deadline.cancel();
+  impl_->view.reset();
+  impl_->view_deadline.cancel();
   for (const auto& rank : impl_->ranks) rank->close();
 }
 
 void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
 bool AttemptRun::has_reached_host() const { return !impl_->host.is_unsent(impl_->key_of(0)); }
-Whereabouts AttemptRun::look() { return impl_->look(); }
+void AttemptRun::look(std::function<void(Whereabouts)> on_seen) { impl_->look(std::move(on_seen)); }
 void AttemptRun::suspend() { impl_->suspend(); }
 bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
 void AttemptRun::continue_ranks() { impl_->continue_ranks(); }

@@ -58,8 +58,9 @@ class AttemptRun {
 
   void begin();
   void interrupt();
-  // Reads where its ranks are; they continue.
-  Whereabouts look();
+  // Reads where its ranks are, and asks for their collectives; they continue. `on_seen` is called
+  // within seconds, but not if an earlier look() has not ended or the attempt has.
+  void look(std::function<void(Whereabouts)> on_seen);
   bool has_reached_host() const;
   // A rank that is being forked stops once it is known.
   void suspend();

@@ -5,6 +5,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text/rank_list.h"
 
 namespace distrun {
 
@@ -66,7 +71,7 @@ std::string without_indent(std::string_view text) {
 
 std::string place_of(int rank, std::vector<ProcessStacks> processes) {
   if (processes.front().threads.empty()) return "";
-  const std::string held = processes.front().state == 'T' ? "it is stopped (SIGSTOP)\n" : "";
+  const std::string held = processes.front().state == 'T' ? kStopped : "";
   for (ProcessStacks& process : processes) process = from_the_test_on(std::move(process));
   const auto where = where_ranks_are({{rank, std::move(processes)}});
   return held + without_indent(where.stacks);
@@ -78,6 +83,27 @@ Whereabouts places_of(const std::vector<RankStacks>& ranks) {
     for (ProcessStacks& process : rank.processes) process = from_the_test_on(std::move(process));
   }
   return where_ranks_are(shown);
+}
+
+std::string collectives_text(const std::map<int, std::string>& told) {
+  std::vector<std::pair<std::string_view, std::vector<int>>> groups;
+  for (const auto& [rank, text] : told) {
+    const std::string_view whole = text;
+    auto same = std::find_if(groups.begin(), groups.end(),
+                             [&](const auto& group) { return group.first == whole; });
+    if (same == groups.end()) same = groups.insert(same, {whole, {}});
+    same->second.push_back(rank);
+  }
+  std::string text = groups.empty() ? "" : "  collectives\n";
+  for (auto [lines, ranks] : groups) {
+    text += fmt::format("    {}: ", list_of_ranks(ranks));
+    for (std::size_t end = 0; (end = lines.find('\n')) < lines.size() - 1;) {
+      text.append(lines.substr(0, end + 1)).append(6, ' ');
+      lines.remove_prefix(end + 1);
+    }
+    text.append(lines.substr(0, lines.find('\n'))).append(1, '\n');
+  }
+  return text;
 }
 
 std::string with_named_backtraces(std::string_view output, const NameFrame& name) {

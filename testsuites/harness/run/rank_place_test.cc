@@ -64,6 +64,15 @@ TEST(RankPlaceTest, IsEmptyIfNothingIsKnown) {
   EXPECT_EQ(place_of(1, {{.pid = 10, .problem = "ptrace is not permitted here"}}), "");
 }
 
+TEST(RankPlaceTest, RanksInTheSameCollectiveShareALine) {
+  EXPECT_EQ(collectives_text({{0, "allreduce"}, {1, "barrier\nsend\n"}, {2, "allreduce"}}),
+            "  collectives\n"
+            "    ranks 0, 2: allreduce\n"
+            "    rank 1: barrier\n"
+            "      send\n");
+  EXPECT_EQ(collectives_text({}), "");
+}
+
 TEST(RankPlaceTest, NamesTheFunctionsOfACrash) {
   const auto name = [](const std::string&, std::uint64_t address) {
     return address == 1   ? call("die")

@@ -14,6 +14,7 @@
 
 #include "common/os/process_stat.h"
 #include "testsuites/harness/protocol/where_signal.h"
+#include "testsuites/harness/run/rank_place.h"
 
 namespace distrun {
 
@@ -38,11 +39,15 @@ bool has_exited(const UniqueFd& pidfd) {
   return ::poll(&exit, 1, 0) == 1;
 }
 
+constexpr const char* kSilent = "it does not answer\n";
+
+bool is_stopped(char state) { return state == 'T' || state == 't'; }
+
 // Describes a rank that did not answer.
 std::string place_from_outside(pid_t pid) {
   const auto stat = read_process_stat(pid);
-  if (!stat) return "it does not answer\n";
-  if (stat->state == 'T' || stat->state == 't') return "it is stopped (SIGSTOP)\n";
+  if (!stat) return kSilent;
+  if (is_stopped(stat->state)) return kStopped;
   if (stat->state == 'D') return "it does not answer: it waits in the kernel\n";
   return "it does not answer: all its threads are busy, or block signals\n";
 }
@@ -109,8 +114,8 @@ void RankProcess::take(const SkipAsked& skip) {
 
 void RankProcess::take(const PlaceTold& place) {
   // The first line is about collectives.
-  const std::size_t line = std::min(place.text.find('\n'), place.text.size());
-  facts_.stands_at = seen_at_.empty() ? place.text : place.text.substr(0, line) + '\n' + seen_at_;
+  const std::string told = place.text.substr(0, place.text.find('\n')) + '\n';
+  seen_at_.empty() ? note_place(place.text, place.text) : note_place(told, told + seen_at_);
   if (!facts_.is_done) facts_.collectives = place.collectives;
   handlers_.on_answered();
 }
@@ -200,8 +205,21 @@ void RankProcess::ask() {
   send(where_signal());
 }
 
+bool RankProcess::ask_collective() const {
+  const auto stat = pid() ? read_process_stat(*pid()) : std::nullopt;
+  if (!stat || is_stopped(stat->state)) return false;
+  send(collective_signal());
+  return true;
+}
+
 void RankProcess::take_seen_place() {
-  facts_.stands_at = seen_at_.empty() ? "its call stack could not be read\n" : seen_at_;
+  const std::string unknown = seen_at_.empty() ? "its call stack could not be read\n" : "";
+  note_place(unknown, unknown + seen_at_);
+}
+
+void RankProcess::note_place(std::string told, std::string all) {
+  facts_.told = std::move(told);
+  facts_.stands_at = std::move(all);
 }
 
 void RankProcess::end() {
@@ -209,8 +227,14 @@ void RankProcess::end() {
   if (!pidfd_ || end_seen_) return;
   facts_.was_ended = true;
   if (asked_ && facts_.stands_at.empty()) {
-    facts_.stands_at =
-        seen_at_.empty() ? place_from_outside(pid_) : "it does not answer\n" + seen_at_;
+    const std::string outside = place_from_outside(pid_);
+    if (seen_at_.empty()) {
+      note_place(outside, outside);
+    } else if (seen_at_.starts_with(kStopped)) {
+      note_place(kStopped, seen_at_);
+    } else {
+      note_place(kSilent, kSilent + seen_at_);
+    }
   }
   send(SIGKILL);
 }

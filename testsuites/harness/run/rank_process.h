@@ -34,9 +34,10 @@ namespace distrun {
 class RankProcess : public std::enable_shared_from_this<RankProcess> {
  public:
   struct Handlers {
-    std::function<int()> next_order;    // 1 for the first rank to end or fail.
-    std::function<void()> on_answered;  // It answered ask().
-    std::function<void()> on_over;      // Process and output have ended.
+    std::function<int()> next_order;                        // 1 for the first rank to end or fail.
+    std::function<void()> on_answered;                      // It answered ask().
+    std::function<void(const std::string&)> on_collective;  // It answered ask_collective().
+    std::function<void()> on_over;                          // Process and output have ended.
   };
   // Kills the processes that the rank leaked, and returns them: "1234 (sleep)".
   using EndLeaked = std::function<std::vector<std::string>()>;
@@ -64,6 +65,8 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void seen(std::string place) { seen_at_ = std::move(place); }
   // Asks for its collectives, and for its stack unless that was seen. Requires time_is_up().
   void ask();
+  // Asks for its current collective, if the process can answer; it goes on. False if not asked.
+  bool ask_collective() const;
   // For a rank that cannot answer: its place is the one that was seen.
   void take_seen_place();
   // Kills the process, once it is known.
@@ -87,6 +90,8 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void take(const AssertionFailed& failed);
   void take(const SkipAsked& skip);
   void take(const PlaceTold& place);
+  void take(const CollectiveTold& told) { handlers_.on_collective(told.text); }
+  void note_place(std::string told, std::string all);
   void take(const TestDone& done);
   void note_order();
   void see_end(const EndLeaked& end_leaked);

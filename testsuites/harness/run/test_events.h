@@ -47,6 +47,7 @@ struct RankResult {
   std::string skip_reason;
   std::string end;                       // If unusual: "signal SIGSEGV (11)".
   std::string stands_at;                 // Stack traces of a rank that did not end, several lines.
+  std::string told;                      // What AttemptResult::where lacks of `stands_at`.
   std::string output;                    // stdout and stderr, in order of arrival, shortened.
   LostText output_lost;                  // What `output` lacks.
   std::optional<WallTime> began, ended;  // Of its process.
@@ -63,6 +64,7 @@ struct AttemptResult {
   std::string reason;
   WallTime began;
   std::chrono::milliseconds time{0};
+  Whereabouts where;              // Of the ranks that did not end.
   std::vector<int> culprits;      // The ranks to blame; the first failed first.
   std::vector<RankResult> ranks;  // By rank; empty if none was started.
 };
@@ -116,7 +118,7 @@ struct TestEnded {
 struct TestsNoticed {  // One line about the run.
   std::string text;
 };
-struct PlacesRead {  // On request: where the ranks of a running test are.
+struct PlacesRead {  // On request: where the ranks of a running test are, and in which collectives.
   std::string id;
   int repetition = 0;
   Whereabouts where;

@@ -259,7 +259,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   void look() {
     for_each_run([this](std::size_t index, AttemptRun& run) {
       const TestQueue::Item& item = queue.at(index);
-      on_event(PlacesRead{item.plan.test.id, item.repetition, run.look()});
+      run.look([this, id = item.plan.test.id, repetition = item.repetition](Whereabouts where) {
+        on_event(PlacesRead{id, repetition, std::move(where)});
+      });
     });
   }
 

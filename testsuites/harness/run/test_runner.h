@@ -74,7 +74,7 @@ class TestRunner {
   // Starts no more tests and ends running ones; on_end still comes.
   void interrupt();
 
-  // Reports PlacesRead for each running test.
+  // Reports PlacesRead for each running test, once its ranks have named their collectives.
   void look();
 
   // Sends SIGSTOP to every rank, then calls `on_suspended`. Until continue_run(), no test starts

@@ -136,6 +136,7 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
                     .skip_reason = facts.skip_reason.value_or(""),
                     .end = "",
                     .stands_at = std::move(facts.stands_at),
+                    .told = std::move(facts.told),
                     .output = std::move(facts.output),
                     .output_lost = facts.output_lost,
                     .began = facts.began_at,

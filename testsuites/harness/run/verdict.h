@@ -47,7 +47,7 @@ struct RankFacts {
   int failures_lost = 0;  // Further ones.
   std::optional<std::string> skip_reason;
   bool sent_garbage = false;
-  std::string stands_at;
+  std::string stands_at, told;  // As in RankResult.
   std::string output;
   LostText output_lost;
   std::optional<CollectiveRecord> collectives;  // Unset if it crashed or did not answer.

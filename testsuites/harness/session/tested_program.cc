@@ -56,15 +56,16 @@ void serve_tested_program(const std::vector<std::string>& words) {
   if (!ranks || words.size() < 2) ::_exit(2);
   forget_outer_run();
   const TestedProgram test{.command = {words.begin() + 1, words.end()}, .ranks = *ranks};
-  serve_tests(STDIN_FILENO, {.tests = {test_info_of(test)},
-                             .what_forbids = [](const ForkRank&) { return std::nullopt; },
-                             .run_rank =
-                                 [&](const ForkRank& fork, UniqueFd) {
-                                   // Ignored signals would stay ignored in the program.
-                                   for (const int signal : {where_signal(), SIGTTOU})
-                                     ::signal(signal, SIG_DFL);
-                                   execute_in_rank(fork, test.command);
-                                 }});
+  serve_tests(STDIN_FILENO,
+              {.tests = {test_info_of(test)},
+               .what_forbids = [](const ForkRank&) { return std::nullopt; },
+               .run_rank =
+                   [&](const ForkRank& fork, UniqueFd) {
+                     // Ignored signals would stay ignored in the program.
+                     for (const int signal : {where_signal(), collective_signal(), SIGTTOU})
+                       ::signal(signal, SIG_DFL);
+                     execute_in_rank(fork, test.command);
+                   }});
 }
 
 }  // namespace distrun

@@ -263,11 +263,15 @@ void lets_another_go(const Rank& rank) {
   rank.is_done();
 }
 
-// Reports that it runs, and holds the place until it exits.
-void holds_a_place(const Rank&) {
+// Reports that it runs, and holds the place until it exits. Names its collective when asked.
+void holds_a_place(const Rank& rank) {
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, collective_signal());
+  ::sigprocmask(SIG_BLOCK, &asked, nullptr);
   const UniqueFd pipe(::open(path_of("held").c_str(), O_WRONLY | O_CLOEXEC));
   if (::write(pipe.get(), "!", 1) != 1) ::_exit(125);
-  wait_for_ever();
+  for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(CollectiveTold{"in a barrier"});
 }
 
 struct FakeTest {
