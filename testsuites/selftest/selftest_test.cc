@@ -298,9 +298,10 @@ TEST_F(SelfTest, BlamesARankThatSkipsACollectiveForOtherFailures) {
 }
 
 TEST_F(SelfTest, RanksThatRanDifferentCollectivesFail) {
-  EXPECT_EQ(run_one("Disagrees.test_about_dtypes").reason,
-            "ranks disagree (collectives_may_differ allows it): rank 0 ran allreduce of Float [8] "
-            "as collective 1 of the default group, rank 1 ran allreduce of Double [4]");
+  EXPECT_EQ(
+      run_one("Disagrees.test_about_dtypes").reason,
+      "ranks disagree: rank 0 ran allreduce of Float [8] as collective 1 of the default group, "
+      "rank 1 ran allreduce of Double [4]; declare collectives_may_differ if this is intended");
   const auto allowed = run_one("Disagrees.test_allowed_dtypes");
   EXPECT_EQ(allowed.status, TestStatus::kPassed);
   EXPECT_THAT(allowed.reason, StartsWith("ranks disagree, which collectives_may_differ allows: "));

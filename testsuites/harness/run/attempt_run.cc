@@ -349,7 +349,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     std::error_code ignored;
     std::filesystem::remove_all(options.folder, ignored);
-    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted, where.line);
+    AttemptResult result = judge(options.test, std::move(facts), interrupted, where.line);
     result.where = std::move(where);
     result.attempt = options.attempt;
     result.began = begun_at;

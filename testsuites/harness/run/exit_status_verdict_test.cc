@@ -12,7 +12,8 @@ RankFacts ended(ProcessEnd end, int order = 1) {
 }
 
 AttemptResult result_of(std::vector<RankFacts> facts) {
-  return judge({.ranks = static_cast<int>(facts.size())}, std::move(facts), /*interrupted=*/false);
+  return judge({.needs = {.ranks = static_cast<int>(facts.size())}}, std::move(facts),
+               /*interrupted=*/false);
 }
 
 TEST(ExitStatusVerdictTest, StatusZeroPasses) {

@@ -167,6 +167,12 @@ std::vector<int> sorted(std::vector<int> ranks) {
   return ranks;
 }
 
+// What lets ranks run different collectives.
+const char* declaration_for(const TestInfo& test) {
+  const bool is_python = test.file.ends_with(".py");
+  return is_python ? "set distrun_collectives_may_differ = True" : "declare collectives_may_differ";
+}
+
 std::optional<Divergence> divergence_of_ranks(const std::vector<RankFacts>& facts) {
   std::vector<const CollectiveRecord*> records;
   records.reserve(facts.size());
@@ -189,8 +195,9 @@ RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts)
   }
 }
 
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted,
+AttemptResult judge(const TestInfo& test, std::vector<RankFacts> facts, bool interrupted,
                     const std::string& where) {
+  const TestNeeds& needs = test.needs;
   AttemptResult result;
   std::vector<Finding> findings;
   std::vector<int> skipped, not_skipped, failed;
@@ -282,8 +289,8 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.reason = facts.front().skip_reason.value_or("");
   } else if (divergence) {
     result.status = TestStatus::kFailed;
-    result.reason =
-        fmt::format("ranks disagree (collectives_may_differ allows it): {}", divergence->text);
+    result.reason = fmt::format("ranks disagree: {}; {} if this is intended", divergence->text,
+                                declaration_for(test));
     result.culprits = divergence->ranks;
   } else if (is_allowed) {
     result.reason = "ranks disagree, which collectives_may_differ allows: " + allowed;

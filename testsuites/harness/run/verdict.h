@@ -1,6 +1,6 @@
 // The verdict on an attempt of a test, from the facts about its ranks.
 //
-//     judge(test, facts, /*interrupted=*/false)
+//     judge(test, facts, /*interrupted=*/false)      // test: a TestInfo
 //
 // - A test passes if every rank passes.  A rank passes if its test finished with at least one
 //   assertion, none failed, its process exited on its own with code 0, and it leaked no process.
@@ -65,7 +65,7 @@ struct RankFacts {
 };
 
 // `where` names the places of ranks that did not end, in one line; may be empty.
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted,
+AttemptResult judge(const TestInfo& test, std::vector<RankFacts> facts, bool interrupted,
                     const std::string& where = "");
 
 // The effect of an ended rank on the others, from harmless to grave.

@@ -9,6 +9,7 @@ namespace distrun {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::IsEmpty;
 
 RankFacts passed(int order = 1) {
@@ -27,7 +28,7 @@ RankFacts hung(int order) {
 }
 
 AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) {
-  return judge(needs, std::move(facts), /*interrupted=*/false);
+  return judge({.needs = needs}, std::move(facts), /*interrupted=*/false);
 }
 
 // If rank `odd` of three is wrong, the test fails for that reason.
@@ -185,10 +186,14 @@ TEST(VerdictTest, FailsIfPassingRanksRanDifferentCollectives) {
                                         with(passed(), "broadcast", 1)};
   const auto result = judged(ranks);
   EXPECT_EQ(result.status, TestStatus::kFailed);
-  EXPECT_EQ(result.reason,
-            "ranks disagree (collectives_may_differ allows it): rank 2 ran broadcast of Float [3] "
-            "as collective 1 of the default group, ranks 0, 1 ran allreduce of Float [3]");
+  EXPECT_EQ(
+      result.reason,
+      "ranks disagree: rank 2 ran broadcast of Float [3] as collective 1 of the default group, "
+      "ranks 0, 1 ran allreduce of Float [3]; declare collectives_may_differ if this is "
+      "intended");
   EXPECT_THAT(result.culprits, ElementsAre(2));
+  EXPECT_THAT(judge({.file = "/src/my_test.py"}, ranks, /*interrupted=*/false).reason,
+              EndsWith("; set distrun_collectives_may_differ = True if this is intended"));
 }
 
 TEST(VerdictTest, WarnsIfRanksRanDifferentCollectivesThatMayDiffer) {
