@@ -321,6 +321,8 @@ void TestCommand::check(const Environment& environment) {
   if (!seed) refuse("seed", seed.error().message);
   options_.plan.seed = *seed;
   options_.runner.fresh = options_.plan.fresh = isolation_ == "exec";
+  options_.plan.ignore_leaks = ignore_leaks_;
+  options_.plan.no_skips = options_.runner.no_skips;
   options_.runner.attempts_max = 1 + retries_;
   options_.runner.keeps_order = options_.plan.shuffle;
   const Machine machine = this_machine(environment);

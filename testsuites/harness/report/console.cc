@@ -145,7 +145,12 @@ std::string Console::lines_of(const TestsEnded& event) {
       ++told;
     }
   }
-  if (told > 1) text += "\nfailed:\n" + failed;
+  if (told > 1) {
+    text += "\nfailed:\n" + failed;
+    if (!begun_.repeat_command.empty()) {
+      text += fmt::format("  repeat: {}\n", begun_.repeat_command);
+    }
+  }
   text += slowest();
   const TestsSummary& summary = event.summary;
   const int tests = summary.passed + summary.failed + summary.skipped + summary.not_run;

@@ -182,6 +182,13 @@ TEST(ConsoleTest, ListsSeveralFailuresAgainAtTheEnd) {
             "\nfailed:\n"
             "  FAIL gloo.CommTest.a: rank 1 failed: comm.cc:14\n"
             "  FAIL gloo.CommTest.c: rank 1 failed: comm.cc:14");
+  plain.after(TestsBegun{.repeat_command = "distrun test --failed gloo"});
+  EXPECT_EQ(ends_with({failed_test("a")}), "");
+  EXPECT_EQ(ends_with({failed_test("a"), failed_test("c")}),
+            "\nfailed:\n"
+            "  FAIL gloo.CommTest.a: rank 1 failed: comm.cc:14\n"
+            "  FAIL gloo.CommTest.c: rank 1 failed: comm.cc:14\n"
+            "  repeat: distrun test --failed gloo");
 }
 
 TEST(ConsoleTest, ListsTheSlowestTestsOnRequest) {

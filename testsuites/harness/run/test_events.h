@@ -96,6 +96,7 @@ struct TestsBegun {
   int attempts_max = 1;  // 1 + --retries.
   std::vector<std::string> binaries;
   std::uint64_t seed = 0;
+  std::string repeat_command;                         // Of all failed tests; may be empty.
   std::optional<std::chrono::milliseconds> estimate;  // If earlier runs suffice.
   WallTime at;
   std::string host;

@@ -43,22 +43,36 @@ std::chrono::milliseconds timeout_of(const TestNeeds& needs, const PlanOptions& 
   return needs.timeout.value_or(options.timeout);
 }
 
+std::string binary_flag(const std::string& program) { return " --binary " + shell_quoted(program); }
+
+// The flags on which results depend.
+std::string flags_of(const PlanOptions& options, bool with_nproc, bool with_timeout) {
+  std::string flags;
+  if (with_nproc) flags += fmt::format(" --nproc {}", options.nproc);
+  if (with_timeout && options.timeout != PlanOptions().timeout) {
+    flags += fmt::format(" --timeout {}", seconds(options.timeout));
+  }
+  if (!options.backend.empty()) flags += " --backend " + shell_quoted(options.backend);
+  if (options.seed != PlanOptions().seed) flags += fmt::format(" --seed {}", options.seed);
+  if (options.fresh) flags += " --isolation exec";
+  if (options.ignore_leaks) flags += " --ignore-leaks";
+  if (options.collectives_may_differ) flags += " --collectives-may-differ";
+  if (options.no_skips) flags += " --no-skips";
+  return flags;
+}
+
+std::string after_dashes(const PlanOptions& options) {
+  std::string words = options.command.empty() ? "" : " --";
+  for (const std::string& word : options.command) words += " " + shell_quoted(word);
+  return words;
+}
+
 std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options) {
+  const TestNeeds& needs = loaded.test.needs;
   std::string command = "distrun test";
-  if (!options.binaries.empty()) {
-    command += " --binary " + shell_quoted(options.binaries[loaded.program]);
-  }
-  if (ranks_of(loaded.test.needs, options) == options.nproc) {
-    command += fmt::format(" --nproc {}", options.nproc);
-  }
-  if (!options.backend.empty()) command += " --backend " + shell_quoted(options.backend);
-  if (options.seed != PlanOptions().seed) command += fmt::format(" --seed {}", options.seed);
-  if (options.fresh) command += " --isolation exec";
-  if (options.collectives_may_differ) command += " --collectives-may-differ";
-  command += " " + shell_quoted(loaded.test.id);
-  if (!options.command.empty()) command += " --";
-  for (const std::string& word : options.command) command += " " + shell_quoted(word);
-  return command;
+  if (!options.binaries.empty()) command += binary_flag(options.binaries[loaded.program]);
+  command += flags_of(options, ranks_of(needs, options) == options.nproc, !needs.timeout);
+  return command + " " + shell_quoted(loaded.test.id) + after_dashes(options);
 }
 
 PlannedTest planned(const LoadedTest& loaded, const PlanOptions& options, const History& history) {
@@ -100,6 +114,18 @@ int jobs_for(const std::vector<PlannedTest>& tests, const PlanOptions& options) 
 }
 
 }  // namespace
+
+std::string repeat_failed_command(const PlanOptions& options, const TestSelection& selection) {
+  std::string command = "distrun test --failed";
+  for (const std::string& program : options.binaries) command += binary_flag(program);
+  command += flags_of(options, options.nproc > 0, /*with_timeout=*/true);
+  if (options.shuffle) command += " --shuffle";
+  if (!selection.expression.empty()) command += " -k " + shell_quoted(selection.expression);
+  const TestShard& shard = selection.shard;
+  if (shard.count > 1) command += fmt::format(" --shard {}/{}", shard.index, shard.count);
+  for (const std::string& name : selection.names) command += " " + shell_quoted(name);
+  return command + after_dashes(options);
+}
 
 TestPlan plan_tests(const std::vector<LoadedTest>& tests, const PlanOptions& options,
                     const History& history) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "testsuites/harness/run/test_runner.h"
+#include "testsuites/harness/select/selection.h"
 #include "testsuites/harness/session/history.h"
 
 namespace distrun {
@@ -29,11 +30,16 @@ struct PlanOptions {
   bool collectives_may_differ = false;  // In every test.
   bool shuffle = false;
   std::uint64_t seed = 1234;
-  bool fresh = false;                 // --isolation exec, for repeat commands.
-  std::vector<std::string> binaries;  // As given, for repeat commands.
+  // For repeat commands:
+  bool fresh = false;  // --isolation exec.
+  bool ignore_leaks = false, no_skips = false;
+  std::vector<std::string> binaries;  // As given.
   // Likewise, what follows --: {"python3", "test_mine.py"}.
   std::vector<std::string> command;
 };
+
+// Runs the failed tests of a run again: "distrun test --failed --timeout 5 gloo".
+std::string repeat_failed_command(const PlanOptions& options, const TestSelection& selection);
 
 // Each repetition runs all tests before the next one starts.
 TestPlan plan_tests(const std::vector<LoadedTest>& tests, const PlanOptions& options,

@@ -82,6 +82,34 @@ TEST(TestPlanTest, RepeatCommandHasOptionsThatMatter) {
   EXPECT_EQ(planned({}, {.shuffle = true}).repeat_command, "distrun test gloo.A.t");
 }
 
+// A test that sets its own limit has no other one.
+TEST(TestPlanTest, RepeatCommandKeepsTheTimeLimitThatApplied) {
+  EXPECT_EQ(planned({}, {.timeout = milliseconds(500)}).repeat_command,
+            "distrun test --timeout 0.5 gloo.A.t");
+  EXPECT_EQ(planned({}, {.timeout = seconds(60)}).repeat_command, "distrun test gloo.A.t");
+  EXPECT_EQ(planned({.timeout = seconds(5)}, {.timeout = seconds(30)}).repeat_command,
+            "distrun test gloo.A.t");
+}
+
+TEST(TestPlanTest, RepeatCommandKeepsWhatCountsAsAFailure) {
+  EXPECT_EQ(planned({}, {.ignore_leaks = true, .no_skips = true}).repeat_command,
+            "distrun test --ignore-leaks --no-skips gloo.A.t");
+}
+
+TEST(TestPlanTest, FailedTestsRepeatWithTheirFlagsAndSelection) {
+  EXPECT_EQ(repeat_failed_command({}, {}), "distrun test --failed");
+  EXPECT_EQ(repeat_failed_command({.nproc = 3,
+                                   .timeout = seconds(1500),
+                                   .shuffle = true,
+                                   .seed = 7,
+                                   .binaries = {"one", "my tests"}},
+                                  {.names = {"gloo.A"}, .expression = "not b", .shard = {2, 3}}),
+            "distrun test --failed --binary one --binary 'my tests' --nproc 3 --timeout 1500 "
+            "--seed 7 --shuffle -k 'not b' --shard 2/3 gloo.A");
+  EXPECT_EQ(repeat_failed_command({.command = {"python3", "a.py"}}, {}),
+            "distrun test --failed -- python3 a.py");
+}
+
 TEST(TestPlanTest, CollectivesMayDifferInEveryTestIfAsked) {
   EXPECT_FALSE(planned({}, {}).test.needs.collectives_may_differ);
   EXPECT_TRUE(planned({}, {.collectives_may_differ = true}).test.needs.collectives_may_differ);

@@ -149,15 +149,19 @@ class Session {
     }
     if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
     for (const TestPlan::Turn& turn : plan.turns) ++owed_[plan.tests[turn.test].test.id];
-    happened(TestsBegun{.tests = static_cast<int>(plan.turns.size()),
-                        .jobs = plan.jobs,
-                        .repetitions = options_.plan.repeat,
-                        .attempts_max = options_.runner.attempts_max,
-                        .binaries = options_.runner.programs,
-                        .seed = options_.plan.seed,
-                        .estimate = estimate(plan),
-                        .at = wall_time_now(),
-                        .host = context_.host});
+    happened(
+        TestsBegun{.tests = static_cast<int>(plan.turns.size()),
+                   .jobs = plan.jobs,
+                   .repetitions = options_.plan.repeat,
+                   .attempts_max = options_.runner.attempts_max,
+                   .binaries = options_.runner.programs,
+                   .seed = options_.plan.seed,
+                   .repeat_command = options_.history.empty()
+                                         ? ""
+                                         : repeat_failed_command(options_.plan, options_.selection),
+                   .estimate = estimate(plan),
+                   .at = wall_time_now(),
+                   .host = context_.host});
     tick();
     runner_->run(std::move(plan), [this] { finish(); });
     return {};
