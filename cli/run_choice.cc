@@ -1,11 +1,13 @@
 #include "cli/run_choice.h"
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "common/os/proc.h"
 #include "common/text/parse_number.h"
 #include "common/text/printable.h"
 #include "launcher/control/run_client.h"
@@ -38,6 +40,14 @@ std::vector<KnownRun> own_runs() {
   return runs;
 }
 
+// Whether the process was started as `distrun test`.
+bool runs_tests(pid_t pid) {
+  const std::string words = proc_file(pid, "cmdline");
+  const std::string_view program = words.c_str();  // Words end with a zero byte.
+  return program.substr(program.rfind('/') + 1) == "distrun" &&
+         words.substr(program.size()).starts_with(std::string_view("\0test\0", 6));
+}
+
 std::string listed(const std::vector<KnownRun>& runs) {
   std::string text;
   for (const KnownRun& run : runs) {
@@ -53,6 +63,12 @@ Result<RunAddress> find_run(const std::string& given) {
     const auto pid = parse_number<pid_t>(given, 1);
     for (const RunAddress& run : runs_here()) {
       if (pid && (run.guard == *pid || run.launcher == *pid)) return run;
+    }
+    if (pid && runs_tests(*pid)) {
+      return Error{ErrorKind::kNotFound,
+                   fmt::format("{0} is a running distrun test, not a distrun launch; to see where "
+                               "its ranks are: kill -USR1 {0}",
+                               *pid)};
     }
   }
   const std::vector<KnownRun> runs = own_runs();

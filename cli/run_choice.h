@@ -12,7 +12,7 @@
 namespace distrun {
 
 // `given` is the pid of the run's guard or launcher. Fails with kNotFound, and lists the runs that
-// answer.
+// answer. For the pid of `distrun test`, says how to ask it.
 Result<RunAddress> find_run(const std::string& given);
 
 // For errors of find_run() and ask_run().

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -411,6 +412,21 @@ TEST_F(TestCommandInterruptedTest, ReportsOnSigusr1WhereTheRanksAre) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("distrun: where the ranks of fake.Rank.holds_a_place are: "),
                     HasSubstr("  main (fake_test_host")));
+}
+
+TEST_F(TestCommandInterruptedTest, StacksAndTopSayHowToAskARunOfTests) {
+  options_.on_output = [&, done = false](const std::string&, int pid) mutable {
+    if (std::exchange(done, true)) return;
+    for (const char* command : {"stacks", "top"}) {
+      const auto asked = testing::run_program({DISTRUN_PROGRAM, command, std::to_string(pid)});
+      EXPECT_EQ(asked.end, ProcessEnd(ExitedWith{4}));
+      EXPECT_EQ(asked.err, fmt::format("distrun {}: {} is a running distrun test, not a distrun "
+                                       "launch; to see where its ranks are: kill -USR1 {}\n",
+                                       command, pid, pid));
+    }
+    ::kill(pid, SIGTERM);
+  };
+  test({"fake.Rank.holds_a_place"});
 }
 
 TEST_F(TestCommandInterruptedTest, KillLeavesNeitherRanksNorFiles) {
