@@ -358,6 +358,20 @@ DISTRIBUTED_TEST(selftest, Fails, test_a_thread_throws, {.ranks = 2}) {
   if (rank() == 1) std::thread([] { throw std::runtime_error("on purpose"); }).join();
 }
 
+int* volatile nothing = nullptr;
+
+[[gnu::noinline]] void read_null() {
+  const int value = *nothing;
+  EXPECT_EQ(value, 0);
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_a_thread_crashes, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  if (rank() == 1) std::thread(read_null).join();
+}
+
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_its_peers, {.ranks = 3}) {
   EXPECT_LT(rank(), 3);
   init_process_group("gloo");

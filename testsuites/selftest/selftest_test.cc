@@ -189,6 +189,15 @@ TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
                    "\\(misbehaving.cc:[0-9]+\\)\n"));
 }
 
+// Its stack begins in the thread's function.
+TEST_F(SelfTest, ACrashOfAThreadPrintsTheStackOfTheThread) {
+  expect_fails("Fails.test_a_thread_crashes", RankStatus::kCrashed,
+               "rank 1 crashed: signal SIGSEGV (11)");
+  EXPECT_THAT(run_one("Fails.test_a_thread_crashes").attempts.at(0).ranks.at(1).output,
+              AllOf(ContainsRegex("#0 [a-zA-Z_:()]*read_null \\(misbehaving.cc:[0-9]+\\)\n"),
+                    Not(HasSubstr("TestBody")), Not(HasSubstr("thread_routine"))));
+}
+
 // LibTorch adds a line per frame, mostly without a name.
 TEST_F(SelfTest, AnErrorAboutALostPeerIsNotBuriedInFrames) {
   const auto result = run_one("Fails.test_leaves_its_peers");
@@ -253,6 +262,9 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
   }
   EXPECT_THAT(ranks.at(1).stands_at,
               AllOf(Not(HasSubstr("allreduce")), HasSubstr("wait_for_ever")));
+  ASSERT_THAT(ranks[0].collectives, SizeIs(1)) << "it timed out, but could still answer";
+  EXPECT_EQ(ranks[0].collectives[0].op, "allreduce");
+  EXPECT_THAT(ranks[1].collectives, IsEmpty());
   const auto& waiting = result.attempts.at(0).ranks.at(0).times.operations;
   ASSERT_THAT(waiting, SizeIs(1));
   EXPECT_EQ(waiting[0].op, "allreduce");
@@ -404,7 +416,7 @@ TEST_F(SelfTest, ReplacesADeadHostAndReportsTheTest) {
   its.keeps_order = true;
   its.jobs = 2;
   const auto results = run("Fails.", its);
-  ASSERT_THAT(results, SizeIs(12));
+  ASSERT_THAT(results, SizeIs(13));
   EXPECT_EQ(results[0].test.id, "selftest.Fails.test_kills_the_host");
   EXPECT_THAT(results[0].reason, HasSubstr("the process that forked it is lost"));
   for (const TestResult& result : results) {
