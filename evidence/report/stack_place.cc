@@ -65,6 +65,17 @@ FrameIterator library_call(FrameIterator begin, FrameIterator end, StackPlace::W
   return std::find_if_not(begin, end, is_of_libc);
 }
 
+// A thread may be joined by Python, C++ or C.
+bool joins_thread(const Frame& frame) {
+  if (is_python(frame)) {
+    const bool is_join = frame.function == "join" || frame.function.ends_with("Thread.join");
+    return is_join && frame.source.ends_with("/threading.py") && is_of_package(frame);
+  }
+  const std::string_view name = frame.function;
+  return name.starts_with("std::thread::join") || name.starts_with("pthread_join") ||
+         name.starts_with("__pthread_clockjoin_ex");
+}
+
 }  // namespace
 
 StackPlace place_of(const std::vector<Frame>& frames) {
@@ -86,6 +97,14 @@ StackPlace place_of(const std::vector<Frame>& frames) {
     place.text = fmt::format("{}, called by {}", name_of(*call), described(place.path.back()));
   }
   return place;
+}
+
+bool waits_for_thread(const std::vector<Frame>& frames) {
+  // A signal handler may run while the thread waits.
+  const auto at = std::find_if(frames.rbegin(), frames.rend(), [](const Frame& frame) {
+    return joins_thread(frame) || (is_python(frame) && !is_of_package(frame));
+  });
+  return at != frames.rend() && joins_thread(*at);
 }
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// What a rank's main thread is doing, in a few words: in which function of the user's code it is,
+// What a thread of a rank is doing, in a few words: in which function of the user's code it is,
 // and whether it waits there for other ranks.
 //
 //     const StackPlace place = place_of(readable(thread.frames));
@@ -27,5 +27,9 @@ struct StackPlace {
 // The user's code is the program itself, without installed Python packages. Of the functions that
 // it calls, `text` names the one that the user knows: all_reduce, not its wrappers.
 StackPlace place_of(const std::vector<Frame>& frames);
+
+// Whether the thread only waits for another thread to end: Thread.join or pthread_join. Takes all
+// frames, not those from readable().
+bool waits_for_thread(const std::vector<Frame>& frames);
 
 }  // namespace distrun

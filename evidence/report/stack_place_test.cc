@@ -82,6 +82,16 @@ TEST(StackPlaceTest, LibrariesLinkedIntoTheProgramAreNotTheUsersCode) {
   EXPECT_EQ(place.path, (std::vector{of_program("main"), of_program("train")}));
 }
 
+TEST(StackPlaceTest, RecognizesAThreadThatOnlyWaitsForAnother) {
+  const Frame join{.function = "Thread.join", .source = "/usr/lib/python3.11/threading.py"};
+  EXPECT_TRUE(waits_for_thread({of_user("main"), join, in_library("sem_wait", "libc.so.6")}));
+  EXPECT_TRUE(waits_for_thread({of_program("main"), of_program("std::thread::join()")}));
+  EXPECT_TRUE(waits_for_thread({of_program("main"), in_library("pthread_join", "libc.so.6")}));
+  EXPECT_FALSE(waits_for_thread({of_user("main"), join, of_user("on_signal")}));
+  EXPECT_FALSE(waits_for_thread({of_user("main"), of_user("join")}));
+  EXPECT_FALSE(waits_for_thread({of_user("main")}));
+}
+
 TEST(StackPlaceTest, WithoutUserCodeNamesTheLibraryFunction) {
   EXPECT_EQ(place_of({of_torch("<module>", "run.py"), of_torch("train", "run.py")}).text,
             "<module> (torch/run.py:7)");

@@ -11,6 +11,7 @@
 #include "common/text/rank_list.h"
 #include "evidence/report/rank_places.h"
 #include "evidence/report/readable_stack.h"
+#include "evidence/report/stack_place.h"
 #include "evidence/report/stack_tree.h"
 
 namespace distrun {
@@ -104,15 +105,32 @@ class Report {
         continue;
       }
       if (is_main && is_worker) {
-        std::vector<Frame> frames = shown(thread.frames);
-        if (!is_held(process)) running_.add(rank.rank, frames, rank.awaited);
-        main_.add(rank.rank, std::move(frames));
+        if (!is_held(process)) running_.add(rank.rank, telling_frames(process), rank.awaited);
+        main_.add(rank.rank, shown(thread.frames));
       } else if (is_main) {
         started_[process.name].add(rank.rank, shown(thread.frames));
       } else if (!is_idle(thread.frames)) {
         threads_.add(rank.rank, shown(thread.frames));
       }
     }
+  }
+
+  // Of the main thread or, if it only waits for another thread, of that thread.
+  std::vector<Frame> telling_frames(const ProcessStacks& process) const {
+    const std::vector<Frame> main = shown(process.threads.front().frames);
+    if (!waits_for_thread(process.threads.front().frames)) return main;
+    std::vector<Frame> found;
+    for (const ThreadStack& thread : process.threads) {
+      if (thread.frames.empty() || waits_for_thread(thread.frames)) continue;
+      std::vector<Frame> frames = shown(thread.frames);
+      // Libraries have threads too.
+      if (frames.front().module != main.front().module || is_idle(thread.frames)) continue;
+      const StackPlace place = place_of(frames);
+      if (place.path.empty()) continue;
+      if (place.waits == StackPlace::Waits::kForRanks) return frames;
+      if (found.empty()) found = std::move(frames);
+    }
+    return found.empty() ? main : found;
   }
 
   std::vector<Frame> shown(const std::vector<Frame>& frames) const {

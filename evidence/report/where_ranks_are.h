@@ -1,5 +1,6 @@
 // where_ranks_are reports what ranks are doing: one line, which starts with the ranks that others
-// wait for, and a tree of all stacks.
+// wait for, and a tree of all stacks. The line is about the main threads or, if a main thread only
+// waits for another thread to end, about a thread that is in a collective or in the user's code.
 //
 //     const Whereabouts where = where_ranks_are(ranks);
 //     // rank 3 in load (train.py:12); ranks 0-2 wait in all_reduce, called by step (train.py:40)

@@ -72,6 +72,39 @@ TEST(WhereRanksAreTest, RanksThatWaitForOthersComeLast) {
             "rank 0 waits in all_reduce, called by step (train.py:1)");
 }
 
+// A worker whose main thread waits for another thread.
+ProcessStacks joining(pid_t pid, std::vector<std::vector<Frame>> others) {
+  std::vector<Frame> frames = python({"main"});
+  frames.push_back(
+      {.function = "Thread.join", .source = "/lib/python3.11/threading.py", .line = 9});
+  frames.push_back({.function = "pthread_cond_wait", .module = "/lib/libc.so.6"});
+  ProcessStacks stacks = process(pid, std::move(frames));
+  for (auto& other : others) stacks.threads.push_back(thread(++pid, std::move(other)));
+  return stacks;
+}
+
+TEST(WhereRanksAreTest, AThreadSpeaksForAMainThreadThatOnlyWaitsForIt) {
+  const std::vector<Frame> of_library = {
+      {.function = "c10d::ProcessGroupGloo::runLoop", .module = "/opt/libtorch_cpu.so"},
+      {.function = "gloo::allreduce", .module = "/opt/libtorch_cpu.so"}};
+  const std::vector<Frame> of_another = {{.function = "work", .module = "/opt/libother.so"}};
+  const auto where = where_ranks_are(
+      {{0, {joining(10, {python({"run", "watch"}), all_reduce_in({"run", "step"})})}},
+       {1, {joining(20, {of_library, all_reduce_in({"run", "step"})})}},
+       {2, {joining(30, {of_another, python({"run", "load"})})}}});
+  EXPECT_EQ(where.line,
+            "rank 2 in load (train.py:1); "
+            "ranks 0, 1 wait in all_reduce, called by step (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, AMainThreadThatWorksSpeaksForItself) {
+  ProcessStacks works = process(10, python({"main", "load"}));
+  works.threads.push_back(thread(11, all_reduce_in({"run", "step"})));
+  EXPECT_EQ(where_ranks_are({{0, {works}}}).line, "rank 0 in load (train.py:1)");
+  EXPECT_EQ(where_ranks_are({{0, {joining(10, {})}}}).line,
+            "rank 0 in Thread.join, called by main (train.py:1)");
+}
+
 TEST(WhereRanksAreTest, NamesTheKeysThatRanksWaitFor) {
   auto keys = python({"main", "meet"});
   keys.push_back({.function = "c10d::TCPStore::get", .module = "/opt/libtorch_cpu.so"});
