@@ -34,7 +34,8 @@ struct Operation {
   std::uint64_t elements = 0;       // Of the output, or of the inputs if there is none.
   std::uint32_t element_bytes = 0;  // 0: there is not exactly one output.
   std::string group;                // Its name, the same on every rank.
-  int group_rank = 0, group_size = 0;
+  int group_rank = -1;              // -1: unknown.
+  int group_size = 0;
   std::uint32_t sequence = 0;  // Its place among the collectives of the group, from 1; 0: no
                                // collective.
   int peer = -1;               // Group rank of the root, sender or receiver; -1: none.

@@ -36,7 +36,7 @@ Operation operation_in(const OperationSlot& slot) {
                   .elements = slot.elements,
                   .element_bytes = slot.element_bytes,
                   .group = text_of(slot.group),
-                  .group_rank = std::clamp(slot.group_rank, 0, kGroupSizeMax),
+                  .group_rank = std::clamp(slot.group_rank, -1, kGroupSizeMax),
                   .group_size = std::clamp(slot.group_size, 0, kGroupSizeMax),
                   .sequence = slot.sequence,
                   .peer = std::clamp(slot.peer, -1, kGroupSizeMax),

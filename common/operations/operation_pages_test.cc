@@ -99,6 +99,14 @@ TEST_F(OperationPagesTest, LongTextsAreCut) {
   EXPECT_EQ(pages_.read(0, 1)->group, std::string(48, 'g'));
 }
 
+TEST_F(OperationPagesTest, AnUnknownRankInTheGroupStaysUnknown) {
+  Operation operation = all_reduce(1);
+  operation.group_rank = -1;
+  const auto worker = writer(0);
+  worker->begin(operation);
+  EXPECT_EQ(pages_.read(0, 1)->group_rank, -1);
+}
+
 TEST_F(OperationPagesTest, ControlCharactersOfAWorkerAreEscaped) {
   Operation operation = all_reduce(1);
   operation.op = "\x1b[2J";

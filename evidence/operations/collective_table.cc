@@ -57,17 +57,35 @@ std::string text_of(const Operation& operation) {
 
 std::size_t CollectiveTable::ranks_expected(const Operation& operation) const {
   const auto size = static_cast<std::size_t>(std::max(operation.group_size, 1));
-  return sees_all_ranks_ ? size : std::min(size, members_.at(operation.group).size());
+  return sees_all_ranks_ ? size : std::min(size, last_in_group_.at(operation.group).size());
 }
 
 void CollectiveTable::know_members(const std::string& group, std::set<int> ranks) {
   given_members_[group] = std::move(ranks);
 }
 
+bool CollectiveTable::is_ambiguous(int rank, const Operation& operation) {
+  if (ambiguous_.contains(operation.group)) return true;
+  if (operation.group_rank < 0) return false;
+  const auto [place, is_new] = members_[operation.group].try_emplace(operation.group_rank, rank);
+  if (is_new || place->second == rank) return false;
+  ambiguous_.insert(operation.group);
+  forget(operation.group);
+  return true;
+}
+
+void CollectiveTable::forget(const std::string& group) {
+  members_.erase(group);
+  last_in_group_.erase(group);
+  std::erase_if(pending_, [&](const auto& each) { return each.first.first == group; });
+  for (auto* const taken_later : {&entered_, &ended_}) {
+    std::erase_if(*taken_later, [&](const auto& all) { return all.any().group == group; });
+  }
+}
+
 void CollectiveTable::add(int rank, const Operation& operation) {
   known_.insert(rank);
-  if (!operation.is_collective()) return;
-  members_[operation.group].insert(rank);
+  if (!operation.is_collective() || is_ambiguous(rank, operation)) return;
   auto& last_here = last_in_group_[operation.group][rank];
   if (operation.sequence >= last_here.sequence) last_here = operation;
 
@@ -130,9 +148,11 @@ std::vector<int> CollectiveTable::absent_from(const std::string& group, int grou
 }
 
 std::string CollectiveTable::missing_in_last_of(int rank, const std::set<int>& others) const {
+  std::uint64_t number = 0;  // Of the latest one that ranks are missing in.
+  std::string text;
   for (const auto& [group, ranks] : last_in_group_) {
     const auto its = ranks.find(rank);
-    if (its == ranks.end()) continue;
+    if (its == ranks.end() || its->second.number < number) continue;
     const Operation& last = its->second;
     const auto pending = pending_.find({group, last.sequence});
     if (pending == pending_.end() || pending->second.is_entered) continue;
@@ -143,10 +163,11 @@ std::string CollectiveTable::missing_in_last_of(int rank, const std::set<int>& o
     std::erase_if(missing, [&](int other) { return !others.contains(other); });
     if (missing.empty()) continue;
     std::sort(missing.begin(), missing.end());
-    return fmt::format("{} had not entered {}, which rank {} had entered", list_of_ranks(missing),
+    number = last.number;
+    text = fmt::format("{} had not entered {}, which rank {} had entered", list_of_ranks(missing),
                        text_of(last), rank);
   }
-  return "";
+  return text;
 }
 
 std::string CollectiveTable::line(const Unknown& unknown) const {

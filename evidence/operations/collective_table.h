@@ -37,6 +37,8 @@ class CollectiveTable {
   // entered when those of them have entered it that have used its group before.
   explicit CollectiveTable(bool sees_all_ranks) : sees_all_ranks_(sees_all_ranks) {}
 
+  // If two ranks claim the same rank in a group, several groups have its name, as those of
+  // split_group() in some versions of PyTorch. The table then forgets the name and ignores it.
   void add(int rank, const Operation& operation);
 
   // Operations of the node are lost: those that are in progress may have ended.
@@ -78,6 +80,9 @@ class CollectiveTable {
     std::uint64_t added = 0;  // In this order.
   };
 
+  // Whether the operation shows, or an earlier one did, that several groups have the name.
+  bool is_ambiguous(int rank, const Operation& operation);
+  void forget(const std::string& group);
   std::size_t ranks_expected(const Operation& operation) const;
   // The first of the group in which a rank waits: the others wait for what it waits for. A rank can
   // be in several, such as those that wait for a GPU. Null if no rank is in one.
@@ -92,7 +97,8 @@ class CollectiveTable {
   std::uint64_t added_ = 0;
   std::set<int> known_;
   std::map<std::string, std::set<int>> given_members_;             // By know_members().
-  std::map<std::string, std::set<int>> members_;                   // Ranks seen in each group.
+  std::map<std::string, std::map<int, int>> members_;              // Ranks by their group_rank.
+  std::set<std::string> ambiguous_;                                // Names of groups.
   std::map<std::string, std::map<int, Operation>> last_in_group_;  // Collectives.
   std::vector<CollectiveOfRanks> entered_, ended_;
 };

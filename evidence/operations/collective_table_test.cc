@@ -70,6 +70,19 @@ TEST(CollectiveTableTest, NamesTheRanksThatAreMissingInTheLastCollectiveOfARank)
   EXPECT_EQ(table.missing_in_last_of(3, {0, 1, 2}), "");
 }
 
+TEST(CollectiveTableTest, NamesTheLatestCollectiveOfARankThatOthersAreMissingIn) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) {
+    table.add(rank, collective(1, true));
+    table.add(rank, collective(3, true, 3, "all_reduce", "0@2"));
+  }
+  table.add(0, collective(2, true));
+  table.add(0, collective(4, true, 3, "all_reduce", "0@2"));
+  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}),
+            "ranks 1, 2 had not entered all_reduce, number 4 of group 0@2 (Float [8]), which rank "
+            "0 had entered");
+}
+
 TEST(CollectiveTableTest, NamesRanksInDifferentCollectives) {
   CollectiveTable table(true);
   table.add(0, collective(1));
@@ -121,6 +134,35 @@ TEST(CollectiveTableTest, NamesTheMissingMemberOfASubgroup) {
   EXPECT_EQ(table.line(),
             "rank 2 has not entered all_reduce, number 1 of group sub (Float [8]); rank 0 waits "
             "in it");
+}
+
+// Two groups, of ranks 0, 1 and 2, 3.
+TEST(CollectiveTableTest, IgnoresANameThatSeveralGroupsHave) {
+  CollectiveTable table(true);
+  const auto enter = [&](int rank, std::uint32_t sequence, bool has_ended = false) {
+    Operation operation = collective(sequence, has_ended, 2, "all_reduce", "1");
+    operation.group_rank = rank % 2;
+    table.add(rank, operation);
+  };
+  table.know_members("1", {0, 1});
+  for (const int rank : {0, 1, 2, 3}) table.add(rank, collective(1, true, 4));
+  enter(0, 1);
+  enter(3, 1);  // It seems complete.
+  enter(2, 1);
+  for (const int rank : {0, 1}) enter(rank, 2, true);
+  enter(1, 3);
+  const auto entered = table.take_entered(), ended = table.take_ended();
+  ASSERT_EQ(entered.size(), 1U);
+  EXPECT_EQ(entered[0].any().group, "0");
+  EXPECT_EQ(ended.size(), 1U);
+  EXPECT_EQ(table.line(), "");
+  EXPECT_EQ(table.missing_in_last_of(1, {0, 2, 3}), "");
+}
+
+TEST(CollectiveTableTest, RanksOfAGroupWithUnknownGroupRanksAreCompared) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1));
+  EXPECT_EQ(table.take_entered().size(), 1U);
 }
 
 TEST(CollectiveTableTest, SeveralNodesExpectTheRanksSeenInTheGroup) {

@@ -29,6 +29,7 @@ std::vector<RankOperation> operations() {
                       .sequence = 31,
                       .began = OperationTime(std::chrono::nanoseconds(1790000000123456789))};
   std::vector<RankOperation> all{{Rank(4), operation}};
+  operation.group_rank = -1;  // Unknown.
   operation.began -= std::chrono::seconds(1);
   operation.ended = operation.began + std::chrono::seconds(2);
   operation.input_digest = ~std::uint64_t{0};

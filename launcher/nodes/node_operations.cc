@@ -75,7 +75,7 @@ RankOperation rank_from(const OperationsJson& all, const std::vector<Operation>&
   RankOperation one{.rank = Rank(between(all[1], 0, kGroupSizeMax)),
                     .operation = calls.at(required_number<std::size_t>(all[0]))};
   Operation& its = one.operation;
-  its.group_rank = between(all[2], 0, kGroupSizeMax);
+  its.group_rank = between(all[2], -1, kGroupSizeMax);
   its.number = required_number<std::uint64_t>(all[3]);
   its.began = time(all[4]);
   if (!all[5].is_null()) its.ended = time(all[5]);
