@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 
 #include <fmt/format.h>
 
+#include "common/operations/operation_page.h"
 #include "common/text/rank_list.h"
 
 namespace distrun {
@@ -18,12 +20,19 @@ constexpr std::array<std::string_view, 6> kSameElements = {"all_reduce",
                                                            "all_reduce_coalesced",
                                                            "all_gather_into_tensor",
                                                            "all_gather_into_tensor_coalesced"};
-constexpr std::array<std::string_view, 5> kSameDtype = {
-    "all_gather", "all_gather_coalesced", "gather", "reduce_scatter", "reduce_scatter_tensor"};
+constexpr std::array<std::string_view, 6> kSameDtype = {
+    "all_gather",     "all_gather_coalesced",  "gather",
+    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_tensor_coalesced"};
+
+// Records have only the first bytes of a long name.
+std::string_view cut(std::string_view op) {
+  return op.substr(0, std::tuple_size_v<decltype(OperationSlot::op)>);
+}
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& all, const Operation& operation) {
-  return std::find(all.begin(), all.end(), operation.op) != all.end();
+  return std::any_of(all.begin(), all.end(),
+                     [&](std::string_view op) { return cut(op) == cut(operation.op); });
 }
 
 bool match(const Operation& a, const Operation& b) {

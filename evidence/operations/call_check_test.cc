@@ -53,6 +53,18 @@ TEST(CallCheckTest, ShapesWithTheSameNumberOfElementsAgree) {
   EXPECT_EQ(text({call("all_reduce"), other}), "");
 }
 
+TEST(CallCheckTest, LongNamesThatAreCutInRecordsAreCompared) {
+  const std::string op = "all_gather_into_tensor_coalesced";
+  for (const std::string& name : {op, op.substr(0, 24)}) {
+    EXPECT_EQ(text({call(name), call(name)}), "");
+    EXPECT_EQ(text({call(name), call(name, "Double")}),
+              "rank 0 called " + name + " (Float [8]) as number 4 of group 0, rank 1 called " +
+                  name + " (Double [8])");
+    EXPECT_NE(text({call(name), call(name, "Float", 4)}), "");
+  }
+  EXPECT_NE(text({call("reduce_scatter_tensor_co"), call("reduce_scatter_tensor_co", "Half")}), "");
+}
+
 TEST(CallCheckTest, WhatRanksMayPassDifferentlyIsNotCompared) {
   EXPECT_EQ(text({call("scatter"), call("scatter", "", 2)}), "");
   EXPECT_EQ(text({call("all_to_all", "Float", 1), call("all_to_all")}), "");
