@@ -91,6 +91,10 @@ bool are_on_cpu(const Tensors& tensors) {
   return true;
 }
 
+// Inference mode skips the keys of autograd and ADInplaceOrView, but not this one.
+constexpr c10::DispatchKey kKey = c10::DispatchKey::BackendSelect;
+constexpr c10::DispatchKeySet kKeysAfter(c10::DispatchKeySet::FULL_AFTER, kKey);
+
 class Recorder {
  public:
   enum class Digests { kNone, kOutputs, kAll };
@@ -98,9 +102,14 @@ class Recorder {
   Recorder(std::unique_ptr<OperationWriter> writer, Digests digests)
       : writer_(std::move(writer)), digests_(digests) {}
 
+  void append_to_groups(const std::string& suffix) {
+    const std::lock_guard lock(mutex_);
+    suffix_ = suffix;
+  }
+
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                torch::jit::Stack* stack) {
-    const auto go_on = [&] { op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack); };
+    const auto go_on = [&] { op.redispatchBoxed(keys & kKeysAfter, stack); };
     if (!writer_->is_own_process()) return go_on();
     const std::size_t first = stack->size() - op.schema().arguments().size();
     const auto argument = [&](int position) -> const c10::IValue& {
@@ -173,6 +182,7 @@ class Recorder {
   // Counts the collectives of each group; the counts of its ranks agree.
   std::uint64_t begin(Operation operation) {
     const std::lock_guard lock(mutex_);
+    operation.group += suffix_;
     if (operation.is_collective()) operation.sequence = ++collectives_[operation.group];
     return writer_->begin(operation);
   }
@@ -180,6 +190,7 @@ class Recorder {
   const std::unique_ptr<OperationWriter> writer_;
   const Digests digests_;
   std::mutex mutex_;
+  std::string suffix_;                                // Of the names of groups.
   std::map<std::string, std::uint32_t> collectives_;  // Of each group.
 };
 
@@ -207,19 +218,19 @@ void register_calls(torch::Library& library, std::index_sequence<kIndexes...>) {
 
 }  // namespace
 
-void record_operations() {
+void record_operations(const std::string& suffix) {
   static const bool once = [] {
     const char* const address = std::getenv(kOperationsVariable);
     if (address == nullptr) return false;
     auto writer = OperationWriter::open(address);
     if (!writer) return false;
     recorder = new Recorder(std::move(writer), digests_wanted());
-    static auto* const library = new torch::Library(
-        torch::Library::IMPL, "c10d", c10::DispatchKey::ADInplaceOrView, __FILE__, __LINE__);
+    static auto* const library =
+        new torch::Library(torch::Library::IMPL, "c10d", kKey, __FILE__, __LINE__);
     register_calls(*library, std::make_index_sequence<std::size(kCalls)>());
     return true;
   }();
-  static_cast<void>(once);
+  if (once) recorder->append_to_groups(suffix);
 }
 
 }  // namespace distrun::internal

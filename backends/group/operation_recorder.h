@@ -3,15 +3,20 @@
 // it received.
 //
 // It sees every call that reaches a backend, also those of DDP and of LibTorch's own ProcessGroup:
-// it stands in LibTorch's dispatcher, before the backends.  A call under at::InferenceMode goes
-// past it.  The end of an operation on a GPU is not recorded, nor, without digests, the end of what
-// has no future: Gloo's sends, receives and reduce_scatter.
+// it stands in LibTorch's dispatcher, before the backends.  The end of an operation on a GPU is not
+// recorded, nor, without digests, the end of what has no future: Gloo's sends, receives and
+// reduce_scatter.
 #pragma once
+
+#include <string>
 
 namespace distrun::internal {
 
-// Does nothing if distrun does not read ($DISTRUN_OPERATIONS), and from the second call on.
-// $DISTRUN_DIGEST says which digests are recorded: "outputs", "all", or none.
-void record_operations();
+// Call it before the default group is created.  `suffix` is appended to the names of groups from
+// now on: the groups of two default groups have the same names, and must not be counted together.
+//
+// Does nothing if distrun does not read ($DISTRUN_OPERATIONS). $DISTRUN_DIGEST says which digests
+// are recorded: "outputs", "all", or none.
+void record_operations(const std::string& suffix);
 
 }  // namespace distrun::internal

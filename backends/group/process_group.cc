@@ -46,6 +46,12 @@ std::string store_prefix(bool is_dry_run) {
   return made == 0 ? prefix : prefix + "#" + std::to_string(made);
 }
 
+// The Python recorder uses the same suffix: "@2" for the second default group.
+std::string recorded_suffix(bool is_dry_run) {
+  if (is_dry_run) return "@dry_run";
+  return worlds_made == 0 ? "" : "@" + std::to_string(worlds_made + 1);
+}
+
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -139,8 +145,8 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = ascii_lower(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before it waits.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
-  internal::record_operations();
   const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
+  internal::record_operations(recorded_suffix(is_dry_run));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(
       {.name = kDefaultGroupName,

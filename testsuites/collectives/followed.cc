@@ -3,6 +3,8 @@
 //     missing     rank 1 does not enter the last all_reduce
 //     disagree    rank 2 calls the last all_reduce with another dtype
 //     skip        rank 2 leaves out one all_reduce of five
+//     again       rank 2 leaves out one all_reduce, which fails; then all create new groups
+//     alike       ranks 1 and 2 are in inference mode; three all_reduce, and tensors of each dtype
 //     killed      rank 1 is killed while two collectives are in progress
 //     slow        rank 2 takes a tenth longer for each step
 //     even        a thousand steps of the same length on every rank
@@ -16,12 +18,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <random>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -134,6 +139,56 @@ void skip() {
   }
 }
 
+void run_again() {
+  at::Tensor x = at::ones({8});
+  distrun::all_reduce(x);
+  try {
+    if (distrun::get_rank() != 2) distrun::all_reduce(x);
+  } catch (const std::exception&) {  // Rank 2 has closed its connections.
+  }
+  distrun::destroy_process_group();
+  distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
+  for (const std::int64_t size : {1, 2, 3, 4}) {
+    at::Tensor y = at::ones({size});
+    distrun::all_reduce(y);
+  }
+}
+
+// Pairs of ranks send, because Gloo broadcasts few dtypes.
+void exchange_dtypes() {
+  const int rank = distrun::get_rank();
+  const c10::InferenceMode inference(rank == 1 || rank == 2);
+  for (const std::int64_t size : {1, 2, 3}) {
+    at::Tensor x = at::ones({size});
+    distrun::all_reduce(x);
+  }
+  for (const auto dtype : {at::kFloat,
+                           at::kDouble,
+                           at::kHalf,
+                           at::kBFloat16,
+                           at::kByte,
+                           at::kChar,
+                           at::kShort,
+                           at::kInt,
+                           at::kLong,
+                           at::kBool,
+                           at::kUInt16,
+                           at::kUInt32,
+                           at::kUInt64,
+                           at::kComplexHalf,
+                           at::kComplexFloat,
+                           at::kComplexDouble,
+                           at::kFloat8_e4m3fn,
+                           at::kFloat8_e5m2,
+                           at::kFloat8_e4m3fnuz,
+                           at::kFloat8_e5m2fnuz,
+                           at::kFloat8_e8m0fnu}) {
+    std::vector<at::Tensor> x = {at::empty({16}, dtype)};
+    c10d::ProcessGroup& group = distrun::default_group();
+    (rank % 2 == 0 ? group.send(x, rank + 1, 0) : group.recv(x, rank - 1, 0))->wait();
+  }
+}
+
 // The Python program runs the same collectives, so that ranks of both can meet.
 void exchange_values() {
   const int rank = distrun::get_rank(), ranks = distrun::get_world_size();
@@ -195,6 +250,8 @@ int main(int, char** argv) {
   if (what == "missing") miss();
   if (what == "disagree") disagree();
   if (what == "skip") skip();
+  if (what == "again") run_again();
+  if (what == "alike") exchange_dtypes();
   if (what == "killed") be_killed();
   if (what == "slow") run_steps(40, milliseconds(distrun::get_rank() == 2 ? 55 : 50));
   if (what == "even") run_steps(1000, milliseconds(20));

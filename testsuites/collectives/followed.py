@@ -53,6 +53,35 @@ def skip():
             dist.all_reduce(torch.ones(8))
 
 
+def run_again():
+    x = torch.ones(8)
+    dist.all_reduce(x)
+    try:
+        if dist.get_rank() != 2:
+            dist.all_reduce(x)
+    except RuntimeError:  # Rank 2 has closed its connections.
+        pass
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", store=dist.PrefixStore("again", store), rank=rank, world_size=ranks)
+    for size in (1, 2, 3, 4):
+        dist.all_reduce(torch.ones(size))
+
+
+def exchange_dtypes():
+    rank = dist.get_rank()
+    with torch.inference_mode(rank in (1, 2)):
+        for size in (1, 2, 3):
+            dist.all_reduce(torch.ones(size))
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.int16, torch.int32,
+                      torch.int64, torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.complex64,
+                      torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
+                      torch.float8_e8m0fnu):
+            x, group = [torch.empty(16, dtype=dtype)], dist.group.WORLD
+            (group.send(x, rank + 1, 0) if rank % 2 == 0 else group.recv(x, rank - 1, 0)).wait()
+
+
 def exchange_values():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     for size in (0, 1, 2, 3, 17, 1000, 4099):
@@ -74,5 +103,6 @@ def exchange_values():
 
 
 dist.init_process_group("gloo")
-{"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip}[sys.argv[1]]()
+{"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
+ "alike": exchange_dtypes}[sys.argv[1]]()
 dist.destroy_process_group()

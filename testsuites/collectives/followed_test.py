@@ -80,17 +80,46 @@ def skip(distrun, programs):
     expect(re.search(line, err), err, events)
 
 
-def killed(distrun, programs):
-    """The trace has what rank 1 was in when it was killed."""
+def traced(distrun, case, programs):
+    """Returns the exit status, stderr, the events, and the operations of each rank in the trace."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.json")
-        status, _, err, _ = launch(distrun, "killed", programs, "--trace", path)
+        status, _, err, events = launch(distrun, case, programs, "--trace", path)
         with open(path, encoding="utf-8") as file:
-            events = json.load(file)["traceEvents"]
+            trace = json.load(file)["traceEvents"]
+    process = {event["args"]["name"]: event["pid"] for event in trace if event.get("name") == "process_name"}
+    return status, err, events, [[event for event in trace if event["pid"] == process[f"rank {rank}"] and "op" in event.get("args", {})]
+                                 for rank in range(RANKS)]
+
+
+def again(distrun, programs):
+    """The collectives of the second default group are counted from 1, so they do not differ."""
+    status, err, events, bars = traced(distrun, "again", programs)
+    expect(status == 0, status, err)
+    expect(not named(events, "calls_differ"), err)
+    for rank, its in enumerate(bars):
+        calls = [(bar["args"]["group"], bar["args"]["number"], bar["args"]["sizes"]) for bar in its]
+        first = [("0", number, "[8]") for number in ((1,) if rank == 2 else (1, 2))]
+        expect(calls == [*first, *(("0@2", size, f"[{size}]") for size in (1, 2, 3, 4))], rank, calls)
+
+
+def alike(distrun, programs):
+    """Both recorders see collectives in inference mode, and have the same names of dtypes."""
+    status, err, events, bars = traced(distrun, "alike", programs)
+    expect(status == 0, status, err)
+    expect(not named(events, "calls_differ"), err)
+    collectives = [[bar["args"]["sizes"] for bar in its if bar["name"] == "all_reduce"] for its in bars]
+    expect(collectives == [["[1]", "[2]", "[3]"]] * RANKS, collectives)
+    dtypes = [[bar["args"]["dtype"] for bar in its if bar["name"] != "all_reduce"] for its in bars]
+    expect(len(set(dtypes[0])) == 21 and {"BFloat16", "UInt64", "ComplexHalf", "Float8_e4m3fnuz"} < set(dtypes[0]), dtypes)
+    expect(all(its == dtypes[0] for its in dtypes), dtypes)
+
+
+def killed(distrun, programs):
+    """The trace has what rank 1 was in when it was killed."""
+    status, err, _, all_bars = traced(distrun, "killed", programs)
     expect(status == 137, status, err)
-    process = {event["args"]["name"]: event["pid"] for event in events if event.get("name") == "process_name"}
-    for rank in range(RANKS):
-        bars = [event for event in events if event["ph"] == "X" and event["pid"] == process[f"rank {rank}"]]
+    for rank, bars in enumerate(all_bars):
         ended = [bar for bar in bars if bar["name"] == "all_reduce"]
         expect([bar["args"]["number"] for bar in ended] == [1, 2, 3, 4, 5] and all(bar["dur"] > 0 for bar in ended), rank, bars)
         expect({bar["args"]["group"] + bar["args"]["dtype"] + bar["args"]["sizes"] for bar in ended} == {"0Float[10, 100]"}, ended)
@@ -185,7 +214,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, disagree, skip, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, disagree, skip, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

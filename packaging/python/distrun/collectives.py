@@ -2,7 +2,7 @@
 
 Workers of such a run need not import it: distrun_collectives.pth, beside this package, starts it in every Python that
 distrun launches so.  It writes into memory of distrun; docs/operations.md has the format.  It sees what reaches a backend,
-also from DDP, FSDP and compiled code, but nothing under torch.inference_mode().
+also from DDP, FSDP and compiled code.
 """
 
 import fcntl
@@ -142,9 +142,17 @@ _CALLS = {
     "recv_": ("recv", 0, None, 1, 2, _POINT_TO_POINT),
     "recv_any_source_": ("recv", 0, None, 1, None, _POINT_TO_POINT),
 }
-_DTYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
-           "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
-           "complex128": "ComplexDouble"}
+
+
+@functools.cache
+def _dtype_name(dtype) -> str:
+    """The name in C++: "Float" for torch.float32."""
+    import torch
+
+    try:
+        return torch.empty(0, dtype=dtype, device="cpu").type().rpartition(".")[2].removesuffix("Tensor")
+    except RuntimeError:
+        return str(dtype).removeprefix("torch.")
 
 
 def _tensors_in(value) -> list:
@@ -163,12 +171,14 @@ class Recorder:
 
         self._page, self._digests = page, digests
         self._group_of, self._work_of, self._work_from = ProcessGroup.unbox, Work.unbox, _create_work_from_future
-        self._after = torch._C._after_ADInplaceOrView_keyset
+        # Inference mode skips the keys of autograd and ADInplaceOrView, but not this one.
+        self._after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         self._collectives, self._lock = {}, threading.Lock()
+        self.worlds = 0  # The default groups so far; the groups of two worlds can have the same names.
         self._library = torch.library.Library("c10d", "IMPL")
         for name, call in _CALLS.items():
             operator = getattr(torch.ops.c10d, name).default
-            self._library.impl(name, functools.partial(self._observe, operator, *call), "ADInplaceOrView", with_keyset=True)
+            self._library.impl(name, functools.partial(self._observe, operator, *call), "BackendSelect", with_keyset=True)
 
     def _observe(self, operator, op, outputs_at, inputs_at, group_at, peer_at, kind, keyset, *args, **kwargs):
         keyset = keyset & self._after
@@ -179,7 +189,7 @@ class Recorder:
         group = self._group_of(args[group_at])
         peer = -1 if peer_at is None else args[peer_at]
         shown, counted = inputs or outputs, outputs or inputs
-        dtype = str(shown[0].dtype)[6:] if shown else ""
+        dtype = _dtype_name(shown[0].dtype) if shown else ""
         sizes = str(list(shown[0].shape)) + (", …" if len(shown) > 1 else "") if shown else ""
         elements = sum(tensor.numel() for tensor in counted)
         element_bytes = outputs[0].element_size() if len(outputs) == 1 else 0
@@ -192,12 +202,12 @@ class Recorder:
             flags = _TELLS_END
         if self._digests == "all" and inputs:
             flags, input_digest = flags | _HAS_INPUT_DIGEST, digest_value(block_digests(inputs))
-        name = group.group_name
+        name = group.group_name + (f"@{self.worlds}" if self.worlds > 1 else "")
         with self._lock:  # The counts of the ranks of a group agree.
             sequence = 0
             if kind != _POINT_TO_POINT:
                 sequence = self._collectives[name] = self._collectives.get(name, 0) + 1
-            number = self._page.begin(op, _DTYPES.get(dtype, dtype), sizes, elements, element_bytes, name, group.rank(), group.size(),
+            number = self._page.begin(op, dtype, sizes, elements, element_bytes, name, group.rank(), group.size(),
                                       sequence, peer, time.time_ns(), flags, input_digest)
         try:
             result = operator.redispatch(keyset, *args, **kwargs)
@@ -255,7 +265,7 @@ def start() -> bool:
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads the module as `loader` does, and makes its init_process_group() call start()."""
+    """Loads the module as `loader` does, and makes its init_process_group() call start() and count the worlds."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -271,8 +281,15 @@ class _Loader(importlib.abc.Loader):
 
         @functools.wraps(original)
         def init_process_group(*args, **kwargs):
-            start()
-            return original(*args, **kwargs)
+            is_recorded = start() and not module.is_initialized()
+            if not is_recorded:
+                return original(*args, **kwargs)
+            _recorder.worlds += 1
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                _recorder.worlds -= 1
+                raise
 
         module.init_process_group = init_process_group
 
