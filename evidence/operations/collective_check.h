@@ -72,7 +72,7 @@ class CollectiveCheck {
   // CollectiveTable::line().
   std::string line(const CollectiveTable::Unknown& unknown) const { return table_.line(unknown); }
   // CollectiveTable::missing_in_last_of().
-  std::string missing_in_last_of(int rank, const std::set<int>& others) const {
+  std::string missing_in_last_of(int rank, const CollectiveTable::Others& others) const {
     return table_.missing_in_last_of(rank, others);
   }
 

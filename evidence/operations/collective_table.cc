@@ -147,7 +147,7 @@ std::vector<int> CollectiveTable::absent_from(const std::string& group, int grou
   return absent;
 }
 
-std::string CollectiveTable::missing_in_last_of(int rank, const std::set<int>& others) const {
+std::string CollectiveTable::missing_in_last_of(int rank, const Others& others) const {
   std::uint64_t number = 0;  // Of the latest one that ranks are missing in.
   std::string text;
   for (const auto& [group, ranks] : last_in_group_) {
@@ -160,7 +160,12 @@ std::string CollectiveTable::missing_in_last_of(int rank, const std::set<int>& o
     for (const auto& [other, its_last] : ranks) {
       if (its_last.sequence < last.sequence) missing.push_back(other);
     }
-    std::erase_if(missing, [&](int other) { return !others.contains(other); });
+    const bool most_entered = 2 * static_cast<int>(missing.size()) < last.group_size;
+    std::erase_if(missing, [&](int other) {
+      const bool counts =
+          others.finished.contains(other) || (most_entered && others.stopped.contains(other));
+      return !counts;
+    });
     if (missing.empty()) continue;
     std::sort(missing.begin(), missing.end());
     number = last.number;

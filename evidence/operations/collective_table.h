@@ -66,10 +66,17 @@ class CollectiveTable {
   std::string line(const Unknown& unknown) const;
   std::string line() const { return line(Unknown()); }
 
+  // Ranks other than one that has failed; all their operations are in the table.
+  struct Others {
+    std::set<int> finished;  // They have exited with 0.
+    std::set<int> stopped;  // They were stopped because of the failure, perhaps before they came as
+                            // far. So they count as missing only if most ranks came as far.
+  };
+
   // After the end of all ranks: those of `others` that have not entered the last collective of
   // `rank`; empty if there are none.
   // "rank 2 had not entered all_reduce, number 8 of …, which rank 3 had entered".
-  std::string missing_in_last_of(int rank, const std::set<int>& others) const;
+  std::string missing_in_last_of(int rank, const Others& others) const;
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;  // Group and sequence.

@@ -59,15 +59,26 @@ TEST(CollectiveTableTest, NamesTheRankThatHasNotEntered) {
 TEST(CollectiveTableTest, NamesTheRanksThatAreMissingInTheLastCollectiveOfARank) {
   CollectiveTable table(true);
   for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
-  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}), "");
+  EXPECT_EQ(table.missing_in_last_of(0, {.finished = {1, 2}}), "");
   table.add(0, collective(2, true));
   table.add(1, collective(2));
-  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}),
+  EXPECT_EQ(table.missing_in_last_of(0, {.finished = {1, 2}}),
             "rank 2 had not entered all_reduce, number 2 of group 0 (Float [8]), which rank 0 had "
             "entered");
-  EXPECT_EQ(table.missing_in_last_of(0, {1}), "") << "rank 2 may have been stopped";
-  EXPECT_EQ(table.missing_in_last_of(2, {0, 1}), "") << "the others had entered its last one";
-  EXPECT_EQ(table.missing_in_last_of(3, {0, 1, 2}), "");
+  EXPECT_NE(table.missing_in_last_of(0, {.finished = {}, .stopped = {1, 2}}), "");
+  EXPECT_EQ(table.missing_in_last_of(0, {.finished = {1}}), "") << "nothing is known of rank 2";
+  EXPECT_EQ(table.missing_in_last_of(2, {.finished = {0, 1}}), "")
+      << "the others had entered its last one";
+  EXPECT_EQ(table.missing_in_last_of(3, {.finished = {0, 1, 2}}), "");
+}
+
+// A root or an asynchronous call returns before the others have entered.
+TEST(CollectiveTableTest, RanksThatWereStoppedAreNotMissingIfOneRankWasAhead) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
+  table.add(0, collective(2, true));
+  EXPECT_EQ(table.missing_in_last_of(0, {.finished = {}, .stopped = {1, 2}}), "");
+  EXPECT_NE(table.missing_in_last_of(0, {.finished = {2}, .stopped = {1}}), "");
 }
 
 TEST(CollectiveTableTest, NamesTheLatestCollectiveOfARankThatOthersAreMissingIn) {
@@ -78,7 +89,7 @@ TEST(CollectiveTableTest, NamesTheLatestCollectiveOfARankThatOthersAreMissingIn)
   }
   table.add(0, collective(2, true));
   table.add(0, collective(4, true, 3, "all_reduce", "0@2"));
-  EXPECT_EQ(table.missing_in_last_of(0, {1, 2}),
+  EXPECT_EQ(table.missing_in_last_of(0, {.finished = {1, 2}}),
             "ranks 1, 2 had not entered all_reduce, number 4 of group 0@2 (Float [8]), which rank "
             "0 had entered");
 }
@@ -156,7 +167,7 @@ TEST(CollectiveTableTest, IgnoresANameThatSeveralGroupsHave) {
   EXPECT_EQ(entered[0].any().group, "0");
   EXPECT_EQ(ended.size(), 1U);
   EXPECT_EQ(table.line(), "");
-  EXPECT_EQ(table.missing_in_last_of(1, {0, 2, 3}), "");
+  EXPECT_EQ(table.missing_in_last_of(1, {.finished = {0, 2, 3}}), "");
 }
 
 TEST(CollectiveTableTest, RanksOfAGroupWithUnknownGroupRanksAreCompared) {

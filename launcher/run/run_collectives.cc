@@ -140,15 +140,19 @@ void RunCollectives::warn_of_no_collectives() {
 std::string RunCollectives::disagreement(const RunEnd& end) const {
   if (!disagreement_.empty()) return disagreement_;
   if (!end.culprit) return "";
-  // The others were stopped, perhaps before they came that far.
-  std::set<int> finished;
+  CollectiveTable::Others others;
   for (const WorkerPlan& worker : plan_.workers) {
+    const int rank = worker.rank.value();
     const auto& its_end = end.workers[static_cast<std::size_t>(worker.local_rank.value())].end;
-    if (its_end && succeeded(*its_end)) finished.insert(worker.rank.value());
+    if (!its_end || incomplete_.contains(rank)) continue;
+    if (succeeded(*its_end)) {
+      others.finished.insert(rank);
+    } else {
+      others.stopped.insert(rank);
+    }
   }
-  for (const int rank : incomplete_) finished.erase(rank);
   const auto culprit = static_cast<std::size_t>(end.culprit->value());
-  return check_.missing_in_last_of(plan_.workers[culprit].rank.value(), finished);
+  return check_.missing_in_last_of(plan_.workers[culprit].rank.value(), others);
 }
 
 std::string RunCollectives::line() {
