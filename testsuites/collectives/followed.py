@@ -53,6 +53,13 @@ def skip():
             dist.all_reduce(torch.ones(8))
 
 
+def leave():
+    """Ends without destroy_process_group(), as many programs do: threads of Gloo are still there."""
+    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(30)]
+    for work in works:
+        work.wait()
+
+
 def run_again():
     x = torch.ones(8)
     dist.all_reduce(x)
@@ -104,5 +111,6 @@ def exchange_values():
 
 dist.init_process_group("gloo")
 {"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
- "alike": exchange_dtypes}[sys.argv[1]]()
-dist.destroy_process_group()
+ "alike": exchange_dtypes, "leave": leave}[sys.argv[1]]()
+if sys.argv[1] != "leave":
+    dist.destroy_process_group()

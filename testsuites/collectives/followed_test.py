@@ -92,6 +92,13 @@ def traced(distrun, case, programs):
                                  for rank in range(RANKS)]
 
 
+def leave(distrun, programs):
+    """A rank that ends while threads of Gloo still free what recorded their collectives does not abort."""
+    for _ in range(3):
+        status, _, err, _ = launch(distrun, "leave", programs, "--digest")
+        expect(status == 0, status, err)
+
+
 def again(distrun, programs):
     """The collectives of the second default group are counted from 1, so they do not differ."""
     status, err, events, bars = traced(distrun, "again", programs)
@@ -214,7 +221,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, disagree, skip, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, disagree, skip, leave, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

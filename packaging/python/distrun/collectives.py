@@ -5,6 +5,7 @@ distrun launches so.  It writes into memory of distrun; docs/operations.md has t
 also from DDP, FSDP and compiled code.
 """
 
+import atexit
 import fcntl
 import functools
 import importlib.abc
@@ -25,6 +26,7 @@ _ENDED_AT, _FLAGS_AT, _DIGESTS_AT = 16, 56, 192
 _TELLS_END, _HAS_INPUT_DIGEST, _HAS_OUTPUT_DIGESTS = 1, 2, 4
 _FACTOR = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
+_EXIT_SECONDS = 2
 
 
 class Page:
@@ -161,6 +163,17 @@ def _tensors_in(value) -> list:
     return [] if value is None else [value]
 
 
+def _state_of(thread: int) -> str:
+    """ "S 12 3": asleep; how often it has slept and was interrupted.  "S" if it has ended."""
+    try:
+        with open(f"/proc/self/task/{thread}/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+    except OSError:
+        return "S"
+    values = (lines[name].split()[0] for name in ("State", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"))
+    return " ".join(values)
+
+
 class Recorder:
     """Stands in PyTorch's dispatcher before the backends."""
 
@@ -174,6 +187,8 @@ class Recorder:
         # Inference mode skips the keys of autograd and ADInplaceOrView, but not this one.
         self._after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         self._collectives, self._lock = {}, threading.Lock()
+        self._pending, self._threads = 0, set()  # Callbacks of futures, and the threads that have called one.
+        atexit.register(self._wait_for_callbacks)
         self.worlds = 0  # The default groups so far; the groups of two worlds can have the same names.
         self._library = torch.library.Library("c10d", "IMPL")
         for name, call in _CALLS.items():
@@ -232,8 +247,10 @@ class Recorder:
         if future is None:
             self._page.end_is_unknown(number)
             return None
+        with self._lock:
+            self._pending += 1
         if not (self._digests and outputs):
-            future.add_done_callback(lambda _: self._page.end(number, time.time_ns()))
+            future.add_done_callback(lambda _: self._called(lambda: self._page.end(number, time.time_ns())))
             return None
 
         # Whoever waits, waits for the digest too, and so cannot change the tensors before.
@@ -242,7 +259,29 @@ class Recorder:
             self._page.end(number, time.time_ns(), block_digests(outputs))
             return value
 
-        return self._work_from(future.then(digested))
+        return self._work_from(future.then(lambda done: self._called(lambda: digested(done))))
+
+    def _called(self, callback):
+        try:
+            return callback()
+        finally:
+            with self._lock:
+                self._threads.add(threading.get_native_id())
+                self._pending -= 1
+
+    def _wait_for_callbacks(self) -> None:
+        """A thread that frees its callback while Python ends would abort the process.
+
+        Each sleep lets such a thread go on.  If all have slept meanwhile, none has waited for Python.
+        """
+        deadline = time.monotonic() + _EXIT_SECONDS
+        before = None
+        while self._page.is_own_process() and time.monotonic() < deadline:
+            now = [_state_of(thread) for thread in self._threads]
+            if self._pending == 0 and now == before and all(state.startswith("S") for state in now):
+                return
+            before = now
+            time.sleep(0.002)
 
 
 _recorder = None
