@@ -115,11 +115,13 @@ class Report {
     }
   }
 
-  // Of the main thread or, if it only waits for another thread, of that thread.
+  // Of the main thread or, if it only waits for another thread, of that thread. Which thread it
+  // waits for is unknown if several run the user's code, and none of them waits for ranks.
   std::vector<Frame> telling_frames(const ProcessStacks& process) const {
     const std::vector<Frame> main = shown(process.threads.front().frames);
     if (!waits_for_thread(process.threads.front().frames)) return main;
     std::vector<Frame> found;
+    bool is_clear = true;
     for (const ThreadStack& thread : process.threads) {
       if (thread.frames.empty() || waits_for_thread(thread.frames)) continue;
       std::vector<Frame> frames = shown(thread.frames);
@@ -128,9 +130,10 @@ class Report {
       const StackPlace place = place_of(frames);
       if (place.path.empty()) continue;
       if (place.waits == StackPlace::Waits::kForRanks) return frames;
-      if (found.empty()) found = std::move(frames);
+      if (!found.empty()) is_clear = false;
+      found = std::move(frames);
     }
-    return found.empty() ? main : found;
+    return found.empty() || !is_clear ? main : found;
   }
 
   std::vector<Frame> shown(const std::vector<Frame>& frames) const {

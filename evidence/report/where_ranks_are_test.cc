@@ -97,6 +97,12 @@ TEST(WhereRanksAreTest, AThreadSpeaksForAMainThreadThatOnlyWaitsForIt) {
             "ranks 0, 1 wait in all_reduce, called by step (train.py:1)");
 }
 
+TEST(WhereRanksAreTest, NoThreadSpeaksForAMainThreadThatMayWaitForAnyOfThem) {
+  const auto where =
+      where_ranks_are({{0, {joining(10, {python({"heartbeat"}), python({"train"})})}}});
+  EXPECT_EQ(where.line, "rank 0 in Thread.join, called by main (train.py:1)");
+}
+
 TEST(WhereRanksAreTest, AMainThreadThatWorksSpeaksForItself) {
   ProcessStacks works = process(10, python({"main", "load"}));
   works.threads.push_back(thread(11, all_reduce_in({"run", "step"})));

@@ -1,6 +1,7 @@
 #include "testsuites/harness/run/attempt_run.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -364,7 +366,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     const bool is_killed = rank.end && std::holds_alternative<KilledBy>(*rank.end);
     if (!is_killed && !rank.has_uncaught_exception()) return;
     if (rank.was_ended) return;
-    if (is_killed) rank.crashed_in = place_of_python_crash(rank.output);
+    // Python reports these signals. Others end a rank whose child may have reported a crash.
+    constexpr std::array kReported = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    const int signal = is_killed ? std::get<KilledBy>(*rank.end).signal : 0;
+    if (std::find(kReported.begin(), kReported.end(), signal) != kReported.end()) {
+      rank.crashed_in = place_of_python_crash(rank.output);
+    }
     rank.output = with_named_backtraces(rank.output, stacks.names());
   }
 
