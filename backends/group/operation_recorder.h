@@ -3,9 +3,9 @@
 // it received.
 //
 // It sees every call that reaches a backend, also those of DDP and of LibTorch's own ProcessGroup:
-// it stands in LibTorch's dispatcher, before the backends.  The end of an operation on a GPU is not
-// recorded, nor, without digests, the end of what has no future: Gloo's sends, receives and
-// reduce_scatter.
+// it stands in LibTorch's dispatcher, before the backends.  The ends of operations on a GPU are not
+// recorded.  Without digests, the ends of operations without a future are not recorded either:
+// Gloo's sends, receives and reduce_scatter.
 #pragma once
 
 #include <string>

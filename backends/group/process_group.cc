@@ -83,8 +83,8 @@ std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size)
 }
 
 // If every rank creates every group, a counter gives all ranks the same name. If only members
-// create it, the name consists of what they share: their ranks, and the number of such groups so
-// far.
+// create it, the name consists of their ranks and the number of such groups so far, which they
+// share.
 std::string next_group_name(World& all, const std::vector<int>& ranks, bool local) {
   if (!local) return std::to_string(all.groups_numbered++);
   std::string name = "local";

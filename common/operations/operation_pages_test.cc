@@ -131,7 +131,7 @@ TEST_F(OperationPagesTest, OneProcessOfAWorkerRecords) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // Neither its parent's writer nor one of its own.
+    // It can use neither its parent's writer nor a new one.
     const bool is_silent = mine->begin(all_reduce(1)) == 0 && writer(0) == nullptr;
     ::_exit(is_silent ? 0 : 1);
   }

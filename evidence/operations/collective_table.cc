@@ -160,7 +160,7 @@ std::string CollectiveTable::missing_in_last_of(int rank, const Others& others) 
     for (const auto& [other, its_last] : ranks) {
       if (its_last.sequence < last.sequence) missing.push_back(other);
     }
-    const bool most_entered = 2 * static_cast<int>(missing.size()) < last.group_size;
+    const bool most_entered = last.ended && 2 * static_cast<int>(missing.size()) < last.group_size;
     std::erase_if(missing, [&](int other) {
       const bool counts =
           others.finished.contains(other) || (most_entered && others.stopped.contains(other));

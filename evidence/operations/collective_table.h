@@ -69,8 +69,10 @@ class CollectiveTable {
   // Ranks other than one that has failed; all their operations are in the table.
   struct Others {
     std::set<int> finished;  // They have exited with 0.
-    std::set<int> stopped;  // They were stopped because of the failure, perhaps before they came as
-                            // far. So they count as missing only if most ranks came as far.
+    // They were stopped because of the failure, perhaps before they came as far. So they count as
+    // missing only if most ranks came as far, and the collective has ended on `rank`: with Gloo, it
+    // ends when a rank closes its connections.
+    std::set<int> stopped;
   };
 
   // After the end of all ranks: those of `others` that have not entered the last collective of

@@ -79,6 +79,10 @@ TEST(CollectiveTableTest, RanksThatWereStoppedAreNotMissingIfOneRankWasAhead) {
   table.add(0, collective(2, true));
   EXPECT_EQ(table.missing_in_last_of(0, {.finished = {}, .stopped = {1, 2}}), "");
   EXPECT_NE(table.missing_in_last_of(0, {.finished = {2}, .stopped = {1}}), "");
+  table.add(1, collective(2));
+  EXPECT_EQ(table.missing_in_last_of(1, {.finished = {}, .stopped = {2}}), "")
+      << "rank 1 did not fail because of this collective, which it was still in";
+  EXPECT_NE(table.missing_in_last_of(0, {.finished = {}, .stopped = {2}}), "");
 }
 
 TEST(CollectiveTableTest, NamesTheLatestCollectiveOfARankThatOthersAreMissingIn) {

@@ -231,7 +231,8 @@ class Driver {
       on_gpus = recorders_.line();
       is_asking_ = false;
     } else {  // Called while wait_for_recorders() runs other handlers.
-      on_gpus = "of NCCL: unknown, because another command asks for them; try again";
+      on_gpus =
+          "collectives of NCCL: unknown, because another command is asking for them; try again";
     }
     return {.attempt = place_.attempt,
             .where = std::move(where),

@@ -18,8 +18,8 @@ namespace distrun {
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{10};
-// A watchdog ends its process a minute after it has written.
-constexpr std::chrono::minutes kWatchdogDelay{2};
+// Answers come within seconds. A later file is a watchdog's.
+constexpr std::chrono::seconds kLateAnswerMax{30};
 // A rank that started a collective more recently may not be waiting.
 constexpr std::chrono::seconds kWaitMin{2};
 // With PyTorch's 2000 entries, a dump has about 2 MiB.
@@ -76,8 +76,8 @@ void FlightRecorders::keep() {
 void FlightRecorders::end_attempt() {
   for (Worker& worker : workers_) {
     worker.has_answered = false;
-    // A late answer to an earlier question does not tell where the attempt has stopped.
-    if (!worker.is_asked) read_newer(worker, worker.seen);
+    // The run went on after an earlier question.
+    if (!may_be_late_answer(worker)) read_newer(worker, worker.seen);
   }
   keep();
   for (const Worker& worker : workers_) {
@@ -91,6 +91,7 @@ void FlightRecorders::end_attempt() {
 void FlightRecorders::ask(const std::vector<Rank>& running, std::chrono::milliseconds patience) {
   deadline_ = {};
   patience_ = patience;
+  asked_at_ = std::chrono::system_clock::now();
   for (Worker& worker : workers_) {
     worker.seen = version(worker.files.dump);
     worker.has_answered = false;
@@ -144,22 +145,26 @@ std::string FlightRecorders::line_of_all_nodes() const {
 std::string FlightRecorders::line_of_watchdogs(LocalRank local_rank) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   if (index >= workers_.size()) return "";
-  if (!tells_of_the_end(workers_[index])) return "";
+  if (!has_unreported_dump(workers_[index])) return "";
   for (Worker& worker : workers_) {
     worker.has_answered = worker.is_asked = false;
-    if (tells_of_the_end(worker)) read_newer(worker, worker.reported);
+    if (has_unreported_dump(worker)) read_newer(worker, worker.reported);
     worker.reported = version(worker.files.dump);
   }
   keep();
   return line();
 }
 
-// An answer to an earlier question does not, if it is old.
-bool FlightRecorders::tells_of_the_end(const Worker& worker) {
+bool FlightRecorders::has_unreported_dump(const Worker& worker) {
   const Version now = version(worker.files.dump);
-  if (now == Version() || now == worker.reported) return false;
-  const auto age = std::chrono::system_clock::now().time_since_epoch() - now.changed;
-  return now != worker.seen || age < kWatchdogDelay;
+  return now != Version() && now != worker.reported && now != worker.answer;
+}
+
+bool FlightRecorders::may_be_late_answer(const Worker& worker) const {
+  const std::chrono::system_clock::time_point written(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          version(worker.files.dump).changed));
+  return worker.is_asked && written < asked_at_ + kLateAnswerMax;
 }
 
 void FlightRecorders::read_newer(Worker& worker, const Version& than) {
@@ -179,6 +184,7 @@ void FlightRecorders::read_newer(Worker& worker, const Version& than) {
   }
   worker.operations = first_and_last(record.operations);
   members_.merge(record.members);
+  if (worker.is_asked) worker.answer = now;
   worker.has_answered = true;
   worker.is_asked = worker.is_silent = false;
 }

@@ -83,6 +83,7 @@ class FlightRecorders {
     Rank rank{0};
     FlightFiles files;
     Version seen;            // What was there when it was asked, or what was read since then.
+    Version answer;          // The last one.
     Version reported;        // By line_of_watchdogs(), or what was there before the attempt.
     bool is_asked = false;   // And has not answered.
     bool is_silent = false;  // It has not answered in time.
@@ -91,7 +92,8 @@ class FlightRecorders {
   };
 
   static Version version(const std::string& file);
-  static bool tells_of_the_end(const Worker& worker);
+  static bool has_unreported_dump(const Worker& worker);
+  bool may_be_late_answer(const Worker& worker) const;
   // Reads the file if it is neither `than` nor incomplete.
   void read_newer(Worker& worker, const Version& than);
 
@@ -102,6 +104,7 @@ class FlightRecorders {
   std::map<std::string, std::set<int>> members_;
   std::vector<RankFlight> kept_, others_;
   std::chrono::steady_clock::time_point deadline_, looked_;
+  std::chrono::system_clock::time_point asked_at_;
 };
 
 }  // namespace distrun

@@ -281,23 +281,26 @@ TEST_F(FlightRecordersTest, KeepsAnswersThatComeWhileTheAttemptIsStopped) {
   EXPECT_EQ(recorders_.kept().size(), 1U);
 }
 
-// A worker may abort for another reason, long after the user asked.
-TEST_F(FlightRecordersTest, AnOldAnswerIsNotOfAWatchdog) {
+// A worker may abort for another reason, after the user asked.
+TEST_F(FlightRecordersTest, AnAnswerIsNotOfAWatchdog) {
   const Pipe rank_0(pipe(0));
   ask({Rank(0)});
-  at_ -= 10min;
   write(0, dump_of(3, 1));
   EXPECT_NE(answers(), "");
   EXPECT_EQ(recorders_.line_of_watchdogs(LocalRank(0)), "");
+  write(0, dump_of(4, 1));
+  EXPECT_NE(recorders_.line_of_watchdogs(LocalRank(0)), "");
 }
 
-// Between the end of a watchdog's patience and the end of its process.
-TEST_F(FlightRecordersTest, ARecentAnswerTellsWhereAWatchdogEndedItsProcess) {
+// The user asked in vain, long before.
+TEST_F(FlightRecordersTest, KeepsWhatAWatchdogHasWrittenLongAfterAQuestion) {
   const Pipe rank_0(pipe(0));
-  ask({Rank(0)});
+  recorders_.ask({Rank(0)}, 1ms);
+  EXPECT_EQ(answers(), "");
+  at_ += 1min;
   write(0, dump_of(3, 1));
-  EXPECT_NE(answers(), "");
-  EXPECT_NE(recorders_.line_of_watchdogs(LocalRank(0)), "");
+  recorders_.end_attempt();
+  EXPECT_EQ(recorders_.kept().size(), 1U);
 }
 
 TEST_F(FlightRecordersTest, ACollectiveIsAsOldAsTheFileThatHasIt) {

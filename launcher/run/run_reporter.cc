@@ -66,7 +66,7 @@ void RunReporter::nodes_compared(int attempt, std::string on_gpus) {
   StacksRead event{.attempt = attempt, .where = {}, .recorded = recorded_};
   event.on_gpus = std::move(on_gpus);
   report_.collectives = event.collectives();
-  event.recorded.clear();  // It was told.
+  event.recorded.clear();  // It was reported before.
   tell(event);
 }
 

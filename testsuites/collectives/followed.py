@@ -60,6 +60,25 @@ def leave():
         work.wait()
 
 
+def fail():
+    """Rank 0 fails in a collective that the last rank enters only while Python ends on rank 0."""
+    if dist.get_rank() == dist.get_world_size() - 1:
+        while not os.path.exists(os.environ["ENDS"]):
+            time.sleep(0.01)
+
+    class AtTheEnd:
+        def __del__(self):
+            with open(os.environ["ENDS"], "w"):
+                pass
+            time.sleep(5)
+
+    work = dist.all_reduce(torch.ones(8), async_op=True)
+    if dist.get_rank() == 0:
+        sys.at_the_end = AtTheEnd()
+        raise ValueError("no such thing")
+    work.wait()
+
+
 def run_again():
     x = torch.ones(8)
     dist.all_reduce(x)
@@ -111,6 +130,6 @@ def exchange_values():
 
 dist.init_process_group("gloo")
 {"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
- "alike": exchange_dtypes, "leave": leave}[sys.argv[1]]()
+ "alike": exchange_dtypes, "leave": leave, "fail": fail}[sys.argv[1]]()
 if sys.argv[1] != "leave":
     dist.destroy_process_group()

@@ -99,6 +99,13 @@ def leave(distrun, programs):
         expect(status == 0, status, err)
 
 
+def fail(distrun, programs):
+    """An exception ends a rank as without recording, although a collective is pending."""
+    with tempfile.TemporaryDirectory() as folder:
+        status, _, err, _ = launch(distrun, "fail", programs, "--collectives", ENDS=os.path.join(folder, "ends"))
+    expect(status == 1 and "ValueError: no such thing" in err, status, err)
+
+
 def again(distrun, programs):
     """The collectives of the second default group are counted from 1, so they do not differ."""
     status, err, events, bars = traced(distrun, "again", programs)
@@ -221,7 +228,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, disagree, skip, leave, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, disagree, skip, leave, fail, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

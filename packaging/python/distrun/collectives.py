@@ -188,7 +188,6 @@ class Recorder:
         self._after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         self._collectives, self._lock = {}, threading.Lock()
         self._pending, self._threads = 0, set()  # Callbacks of futures, and the threads that have called one.
-        atexit.register(self._wait_for_callbacks)
         self.worlds = 0  # The default groups so far; the groups of two worlds can have the same names.
         self._library = torch.library.Library("c10d", "IMPL")
         for name, call in _CALLS.items():
@@ -269,14 +268,18 @@ class Recorder:
                 self._threads.add(threading.get_native_id())
                 self._pending -= 1
 
-    def _wait_for_callbacks(self) -> None:
-        """A thread that frees its callback while Python ends would abort the process.
+    def wait_for_callbacks(self) -> None:
+        """A thread that calls or frees its callback while Python ends would abort the process.
 
         Each sleep lets such a thread go on.  If all have slept meanwhile, none has waited for Python.
         """
+        if not self._page.is_own_process():
+            return
         deadline = time.monotonic() + _EXIT_SECONDS
         before = None
-        while self._page.is_own_process() and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            if self._pending > 0 and _has_failed():
+                _end_after_exception()
             now = [_state_of(thread) for thread in self._threads]
             if self._pending == 0 and now == before and all(state.startswith("S") for state in now):
                 return
@@ -284,7 +287,27 @@ class Recorder:
             time.sleep(0.002)
 
 
+def _has_failed() -> bool:
+    """Whether Python ends because of an exception, which it has printed."""
+    return getattr(sys, "last_type", None) is not None and not sys.flags.interactive
+
+
+def _end_after_exception() -> None:
+    """Ends as Python does, but at once: nothing knows when other ranks let the pending collectives end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
+    os._exit(1)
+
+
 _recorder = None
+
+
+def _at_exit() -> None:
+    if _recorder is not None:
+        _recorder.wait_for_callbacks()
 
 
 def start() -> bool:
@@ -348,6 +371,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def start_when_needed() -> None:
     """Starts when this process creates its first process group.  Costs nothing if it never does."""
+    atexit.register(_at_exit)  # Registered early, it is called after the program's own functions.
     if _Finder.NAME in sys.modules:
         start()
     else:
