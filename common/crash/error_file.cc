@@ -13,6 +13,7 @@
 #include "common/os/unique_fd.h"
 #include "common/os/whole_file.h"
 #include "common/os/write_all.h"
+#include "common/text/text_cut.h"
 
 namespace distrun {
 
@@ -142,9 +143,9 @@ std::string dump(const json& document) {
 // JSON takes up to six bytes ("\\u0000") per byte; message, headline and callstack must fit.
 constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
 
-// The cut may split a character; dump() replaces the partial one.
 std::string beginning(const std::string& text) {
-  return text.size() <= kTextBytesMax ? text : text.substr(0, kTextBytesMax) + "…";
+  if (text.size() <= kTextBytesMax) return text;
+  return std::string(cut_to_bytes(text, kTextBytesMax)) + "…";
 }
 
 Result<void> write_text(const std::string& path, std::string_view text) {

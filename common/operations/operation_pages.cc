@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/text/printable.h"
+#include "common/text/text_cut.h"
 
 namespace distrun {
 
@@ -20,7 +21,7 @@ namespace {
 template <std::size_t kSize>
 std::string text_of(const std::array<char, kSize>& text) {
   const auto end = std::find(text.begin(), text.end(), '\0');
-  return printable(std::string(text.begin(), end), kSize);
+  return printable(whole_utf8({text.begin(), end}), kSize);
 }
 
 OperationTime time_of(std::int64_t nanoseconds) {

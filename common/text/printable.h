@@ -3,7 +3,7 @@
 //     printable("a\nb", 80)                  // a\x0ab
 //     printable(std::string(9999, 'k'), 80)  // 80 bytes, and "…"
 //
-// Escapes control characters and keeps bytes that are not UTF-8. Pure.
+// Escapes control characters, keeps bytes that are not UTF-8, and cuts between characters. Pure.
 #pragma once
 
 #include <cstddef>

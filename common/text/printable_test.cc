@@ -15,5 +15,12 @@ TEST(PrintableTest, CutsLongText) {
   EXPECT_EQ(printable("123456", 5), "12345…");
 }
 
+TEST(PrintableTest, CutsBetweenCharacters) {
+  EXPECT_EQ(printable("abc😄", 7), "abc😄");
+  for (const std::size_t bytes : {3, 4, 5, 6}) {
+    EXPECT_EQ(printable("abc😄", bytes), "abc…") << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace distrun

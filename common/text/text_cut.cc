@@ -18,6 +18,10 @@ std::string_view whole_utf8(std::string_view text) {
   return text;
 }
 
+std::string_view cut_to_bytes(std::string_view text, std::size_t bytes_max) {
+  return text.size() <= bytes_max ? text : whole_utf8(text.substr(0, bytes_max));
+}
+
 std::string cut_to_columns(std::string text, int columns) {
   if (columns < 1) return "";
   int characters = 0;

@@ -1,6 +1,7 @@
 // Finds places where text of unknown origin may be cut.
 //
 //     whole_utf8("caf\xC3")      // "caf": é is incomplete
+//     cut_to_bytes("cafés", 4)   // "caf"
 //     last_newline("a\nb\nc")    // 3
 //     cut_to_columns("cafés", 4)  // "caf…"
 //
@@ -15,6 +16,9 @@ namespace distrun {
 
 // Drops an incomplete character at the end; keeps bytes that are not UTF-8.
 std::string_view whole_utf8(std::string_view text);
+
+// The beginning of `text`: at most `bytes_max` bytes, without an incomplete character at its end.
+std::string_view cut_to_bytes(std::string_view text, std::size_t bytes_max);
 
 // At most `columns` characters of UTF-8; if cut, the last is "…". Control characters count as one.
 std::string cut_to_columns(std::string text, int columns);

@@ -12,6 +12,14 @@ TEST(TextCutTest, DropsAnIncompleteCharacterAtTheEnd) {
   EXPECT_EQ(whole_utf8(""), "");
 }
 
+TEST(TextCutTest, CutsBetweenCharacters) {
+  EXPECT_EQ(cut_to_bytes("café", 5), "café");
+  EXPECT_EQ(cut_to_bytes("café", 4), "caf");
+  EXPECT_EQ(cut_to_bytes("café", 3), "caf");
+  EXPECT_EQ(cut_to_bytes("caf\xC3", 4), "caf\xC3") << "what is not cut is kept";
+  EXPECT_EQ(cut_to_bytes("é", 0), "");
+}
+
 TEST(TextCutTest, ColumnsAreCharacters) {
   EXPECT_EQ(cut_to_columns("cafés", 5), "cafés");
   EXPECT_EQ(cut_to_columns("cafés", 4), "caf…");

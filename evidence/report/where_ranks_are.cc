@@ -118,7 +118,7 @@ class Report {
   // Of the main thread or, if it only waits for another thread, of that thread. Which thread it
   // waits for is unknown if several run the user's code, and none of them waits for ranks.
   std::vector<Frame> telling_frames(const ProcessStacks& process) const {
-    const std::vector<Frame> main = shown(process.threads.front().frames);
+    std::vector<Frame> main = shown(process.threads.front().frames);
     if (!waits_for_thread(process.threads.front().frames)) return main;
     std::vector<Frame> found;
     bool is_clear = true;

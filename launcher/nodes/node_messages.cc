@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/json_number.h"
+#include "common/text/text_cut.h"
 #include "launcher/plan/several_nodes.h"
 
 namespace distrun {
@@ -19,7 +20,7 @@ constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
 constexpr int kCountMax = 1 << 24;
 
 std::string cut(const std::string& text, std::size_t bytes_max) {
-  return text.size() <= bytes_max ? text : text.substr(0, bytes_max);
+  return std::string(cut_to_bytes(text, bytes_max));
 }
 
 std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {

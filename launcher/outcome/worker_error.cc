@@ -2,6 +2,7 @@
 
 #include "common/crash/error_file.h"
 #include "common/text/demangle.h"
+#include "common/text/text_cut.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -13,7 +14,10 @@ constexpr std::size_t kTextBytesMax = 16 * kKiB;
 // A Python traceback ends with its error; a C++ backtrace starts with it.
 std::string both_ends(const std::string& text) {
   if (text.size() <= kTextBytesMax) return text;
-  return text.substr(0, kTextBytesMax / 2) + "\n…\n" + text.substr(text.size() - kTextBytesMax / 2);
+  constexpr std::size_t kHalf = kTextBytesMax / 2;
+  std::string end = text.substr(text.size() - kHalf);
+  end.erase(0, end.find('\n') + 1);  // npos + 1 is 0.
+  return std::string(cut_to_bytes(text, kHalf)) + "\n…\n" + end;
 }
 
 }  // namespace
@@ -22,7 +26,7 @@ WorkerError read_worker_error(const std::string& path) {
   const auto report = read_error_file(path);
   if (!report) return {.text = "cannot read its error file: " + report.error().message};
   if (!*report) return {};
-  return {.text = (*report)->message.substr(0, kTextBytesMax),
+  return {.text = std::string(cut_to_bytes((*report)->message, kTextBytesMax)),
           .callstack = demangled_backtrace(both_ends((*report)->callstack))};
 }
 

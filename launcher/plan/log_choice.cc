@@ -146,7 +146,7 @@ std::string filtered_file(const std::string& run_folder, Stream stream, int atte
 
 std::string folder_name(std::string_view run_id) {
   constexpr std::size_t kBytesMax = 128;  // File names have at most 255; a random suffix follows.
-  std::string name(whole_utf8(run_id.substr(0, kBytesMax)));
+  std::string name(cut_to_bytes(run_id, kBytesMax));
   for (char& byte : name) {
     const auto code = static_cast<unsigned char>(byte);
     if (byte == '/' || code < 0x20 || code == 0x7F) byte = '_';

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "common/text/text_cut.h"
 #include "distrun/process_group.h"
 
 namespace distrun::internal {
@@ -20,7 +21,7 @@ constexpr std::size_t kTextBytesMax = 4096;
 // Format: "p 3 connection refused", or "f …" if rank 3 itself failed.
 std::vector<std::uint8_t> pack(const JoinFailure& failure) {
   const std::string text = c10::str(failure.is_of_a_peer ? "p " : "f ", failure.rank, " ",
-                                    failure.text.substr(0, kTextBytesMax));
+                                    cut_to_bytes(failure.text, kTextBytesMax));
   return {text.begin(), text.end()};
 }
 

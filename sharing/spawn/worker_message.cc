@@ -1,6 +1,7 @@
 #include "sharing/spawn/worker_message.h"
 
 #include "common/text/parse_number.h"
+#include "common/text/text_cut.h"
 
 namespace distrun::internal {
 
@@ -16,7 +17,7 @@ std::string to_packet(const WorkerMessage& report) {
   if (std::holds_alternative<WorkerHasReturned>(report)) return "returned";
   const auto& raised = std::get<WorkerHasRaised>(report);
   return "raised " + std::to_string(raised.at) + ' ' + raised.type.substr(0, kTypeBytesMax) + '\0' +
-         raised.text.substr(0, kTextBytesMax);
+         std::string(cut_to_bytes(raised.text, kTextBytesMax));
 }
 
 std::optional<WorkerMessage> parse_worker_message(std::string_view bytes) {

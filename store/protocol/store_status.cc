@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/json_number.h"
+#include "common/text/text_cut.h"
 
 namespace distrun {
 
@@ -15,7 +16,8 @@ using nlohmann::json;
 constexpr std::size_t kShownBytesMax = 200;  // Of a key.
 
 std::string shortened(const std::string& key) {
-  return key.size() <= kShownBytesMax ? key : key.substr(0, kShownBytesMax) + "…";
+  if (key.size() <= kShownBytesMax) return key;
+  return std::string(cut_to_bytes(key, kShownBytesMax)) + "…";
 }
 
 double rounded(double seconds) {

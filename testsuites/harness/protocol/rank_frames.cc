@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/json_number.h"
+#include "common/text/text_cut.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -19,7 +20,7 @@ constexpr std::size_t kTextBytesMax = 1 * kMiB;
 
 std::string cut(std::string text) {
   if (text.size() > kTextBytesMax) {
-    text.resize(kTextBytesMax);
+    text.resize(cut_to_bytes(text, kTextBytesMax).size());
     text += "…";
   }
   return text;

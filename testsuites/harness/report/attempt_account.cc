@@ -39,7 +39,7 @@ std::string with_short_lines(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    const std::string_view kept = whole_utf8(line.substr(0, kLineBytesShown));
+    const std::string_view kept = cut_to_bytes(line, kLineBytesShown);
     const std::string note = fmt::format("…[{} bytes left out]", line.size() - kept.size());
     const bool is_long = line.size() > kept.size() + note.size();
     result.append(is_long ? kept : line).append(is_long ? note : "");

@@ -36,7 +36,7 @@ std::string in_one_line(const std::string& text) {
   }
   if (line.ends_with(' ')) line.pop_back();
   if (line.size() <= kBytesMax) return line;
-  return std::string(whole_utf8(std::string_view(line).substr(0, kBytesMax))) + "…";
+  return std::string(cut_to_bytes(line, kBytesMax)) + "…";
 }
 
 std::string failure_text(const AssertionFailure& failure) {
