@@ -41,7 +41,7 @@ help:
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
-	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
+	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, the include rule, lint of everything, an installed shared build, packages, sanitizers' \
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
@@ -105,6 +105,8 @@ bench: packages
 	@$(call ninja,launch_bench store_bench runner_bench ddp_bench sharing_bench)
 	@$(if $(AGAINST_PYTHON),cmake/setup.sh pytest)
 	@$(BUILD)/bench/launch_bench $(BENCH)
+	@echo
+	@/usr/bin/python3 bench/launch/stacks.py $(BENCH) '$(BUILD)' $(TORCH_PYTHON)
 	@echo
 	@$(BUILD)/bench/store_bench $(BENCH)
 	@echo

@@ -176,6 +176,20 @@ def check_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Pa
     expect("errors of the page", reader.errors(), [])
 
 
+def check_hung_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Path) -> None:
+    page = folder / "hung.html"
+    ended = subprocess.run([build / "distrun", "launch", "--nproc-per-node", "2", "--timeout", "2", "--shutdown-timeout", "1", "--html", page,
+                            "--no-python", "sh", "-c", 'if [ "$RANK" = 1 ]; then kill -STOP $$; fi; exec sleep 60'],
+                           capture_output=True, text=True, timeout=100)
+    expect("exit status of a run with a stopped rank", ended.returncode, 124)
+    reader = Reader(browser, page, folder)
+    where = reader.texts("header .where")
+    if len(where) != 1 or "rank 1 stopped (SIGSTOP)" not in where[0]:
+        sys.exit(f"the page does not begin with the place of the ranks: {where}")
+    reader.photograph("hung")
+    expect("errors of the page", reader.errors(), [])
+
+
 def main() -> None:
     build, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     folder.mkdir(parents=True, exist_ok=True)
@@ -183,6 +197,7 @@ def main() -> None:
     try:
         check_tests(browser, build, folder)
         check_run(browser, build, folder)
+        check_hung_run(browser, build, folder)
     finally:
         browser.quit()
     print(f"the reports work in {browser.capabilities['browserName']} {browser.capabilities['browserVersion']}; screenshots: {folder}")

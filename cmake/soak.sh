@@ -9,9 +9,9 @@
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
 #   store      random requests to our store and LibTorch's
-#   hangs      programs that hang in seven ways: their ranks and places
+#   hangs, hangs-python  programs that hang in seven ways: their ranks and places
 #   jitter     a run with uneven steps, which --hang-after must not stop
-#   collectives  ranks that are missing, late, or have other values
+#   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
@@ -82,8 +82,10 @@ store() {
   DISTRUN_DIFFERENTIAL_SEQUENCES=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000} "$build/tests/backends_test" \
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
-hangs() { repeat '^hangs_test' -C soak; }
-collectives() { repeat '^followed_test' -C soak -E '^followed_test.nodes'; }
+hangs() { repeat '^hangs_test.cpp' -C soak; }
+hangs-python() { repeat '^hangs_test.python' -C soak; }
+collectives() { repeat '^followed_test.cpp' -C soak; }
+collectives-python() { repeat '^followed_test.(python|mixed)' -C soak; }
 nodes() { repeat '^followed_test.nodes' -C soak; }
 jitter() {
   if [ -z "$python" ]; then
@@ -95,11 +97,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter collectives nodes fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python jitter collectives collectives-python nodes fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | collectives | nodes | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | jitter | collectives | collectives-python | nodes | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

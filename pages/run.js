@@ -152,6 +152,14 @@ function whereText(one) {
     .filter(Boolean).join('. ');
 }
 
+// Of a run that hung: the evidence that distrun read before it stopped the workers.
+function whereRunHung() {
+  const kHung = 75, kTimedOut = 124;
+  if (!last || ![kHung, kTimedOut].includes(last.exit_status)) return null;
+  const evidence = events.filter((one) => one.event === 'stacks_read').at(-1);
+  return evidence ? whereText(evidence) : null;
+}
+
 // If a run restarts very often, the record lacks attempts in the middle.
 function restartText(one) {
   if (one.attempt === 0) return null;
@@ -186,7 +194,8 @@ function facts() {
 
 const charts = makeCharts();
 const main = document.querySelector('main');
-main.append(element('header', {}, element('h1', {class: run.succeeded ? 'good' : 'bad'}, run.headline), element('p', {class: 'facts'}, facts())),
+main.append(element('header', {}, element('h1', {class: run.succeeded ? 'good' : 'bad'}, run.headline),
+  whereRunHung() ? element('p', {class: 'where'}, whereRunHung()) : null, element('p', {class: 'facts'}, facts())),
   command('Command:', run.command));
 const rows = events.map(eventRow).filter(Boolean);
 const history = () => [element('table', {class: 'events'}, element('tbody', {}, ...rows))];

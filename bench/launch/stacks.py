@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how long `distrun launch` takes to show where its ranks are.
 
-    python3 bench/launch/stacks.py [--rounds N] BUILD [PYTHON]
+    python3 bench/launch/stacks.py [--rounds N | --quick] BUILD [PYTHON]
 
 PYTHON has torch.  The ranks hang; SIGUSR1 asks for their stacks.  The time is from the signal to the first line of the answer, as a median.
 The first answer is apart: distrun then reads the symbols of the libraries.
@@ -57,11 +57,13 @@ def measure(distrun, python, script, ranks, rounds):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="2 rounds, at most 16 ranks")
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("python", nargs="?", default="")
     given = parser.parse_args()
+    rounds, sizes = (2, (4, 16)) if given.quick else (given.rounds, (4, 16, 64))
     distrun = str(given.build / "distrun")
-    print(f"{os.cpu_count()} cores; seconds: first answer, then the median of the next {given.rounds}")
+    print(f"{os.cpu_count()} cores; seconds: first answer, then the median of the next {rounds}")
     with tempfile.TemporaryDirectory() as folder:
         script = pathlib.Path(folder, "hang.py")
         for name, text in PROGRAMS.items():
@@ -71,8 +73,8 @@ def main():
                 continue
             script.write_text(text)
             python = given.python if with_torch else sys.executable
-            for ranks in (4, 16, 64):
-                first, *later = measure(distrun, python, str(script), ranks, given.rounds + 1)
+            for ranks in sizes:
+                first, *later = measure(distrun, python, str(script), ranks, rounds + 1)
                 print(f"{name:22} {ranks:3} ranks  {first:6.3f}  {statistics.median(later):6.3f}")
 
 

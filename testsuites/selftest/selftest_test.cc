@@ -436,7 +436,7 @@ TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_EQ(results[0].test.id, "selftest.Hangs.test_stops_the_host");
   EXPECT_THAT(results[0].reason, EndsWith("crashed: the process that forked it is lost"));
-  EXPECT_EQ(results[1].reason, "timed out: rank 1 hung: rank 1 stopped (SIGSTOP)");
+  EXPECT_EQ(results[1].reason, "timed out: rank 1 stopped (SIGSTOP)");
   EXPECT_THAT(notices_, ElementsAre(EndsWith("failed: it does not answer")));
 }
 

@@ -281,6 +281,8 @@ AttemptResult judge(const TestInfo& test, std::vector<RankFacts> facts, bool int
       blame(divergence->ranks);
     } else if (where.starts_with(who + " in ")) {
       result.reason += where.substr(who.size());
+    } else if (where.starts_with(who + " stopped")) {
+      result.reason = "timed out: " + where;
     } else if (!where.empty()) {
       result.reason += ": " + where;
     }

@@ -149,6 +149,7 @@ TEST(VerdictTest, ReportsWhereHungRanksAre) {
     return judge({}, {hung(2), passed(), hung(1)}, interrupted, where).reason;
   };
   EXPECT_EQ(reason("ranks 0, 2 in load (a.cc:1)"), "timed out: ranks 0, 2 hung in load (a.cc:1)");
+  EXPECT_EQ(reason("ranks 0, 2 stopped (SIGSTOP)"), "timed out: ranks 0, 2 stopped (SIGSTOP)");
   EXPECT_EQ(reason("rank 2 in load (a.cc:1); rank 0 in send (a.cc:2)"),
             "timed out: ranks 0, 2 hung: rank 2 in load (a.cc:1); rank 0 in send (a.cc:2)");
   EXPECT_EQ(reason("ranks 0, 2 in load (a.cc:1)", /*interrupted=*/true),
