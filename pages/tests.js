@@ -140,10 +140,17 @@ function accountsOf(attempt) {
   });
 }
 
+// Of all ranks of an attempt that hung.
+function stacksOf(attempt) {
+  if (!attempt.stacks) return null;
+  const line = attempt.where && !attempt.reason.includes(attempt.where) ? [element('p', {}, attempt.where)] : [];
+  return folded(true, [element('strong', {}, 'Where the ranks were')], () => [...line, element('pre', {}, attempt.stacks.replace(/\n+$/, ''))]);
+}
+
 function attemptSection(attempt, number, attempts) {
   const title = attempts > 1 ? element('h2', {}, `Attempt ${number} of ${attempts}: ${attempt.status} after ${duration(attempt.seconds)}`) : null;
   return element('section', {class: 'attempt'}, title,
-    attempt.reason ? element('p', {class: 'headline'}, attempt.reason) : null, lanesOf(attempt), ...accountsOf(attempt));
+    attempt.reason ? element('p', {class: 'headline'}, attempt.reason) : null, lanesOf(attempt), stacksOf(attempt), ...accountsOf(attempt));
 }
 
 function detailOf(test) {

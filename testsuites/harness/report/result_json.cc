@@ -72,6 +72,8 @@ Json json_of(const AttemptResult& attempt, WallTime begin_of_run) {
           {"seconds", seconds(attempt.time)},
           {"reason", attempt.reason},
           {"culprits", attempt.culprits},
+          {"where", attempt.where.line},
+          {"stacks", attempt.where.stacks},
           {"ranks", list_of(attempt.ranks, attempt.began)}};
 }
 
@@ -95,6 +97,8 @@ Json json_of(const TestResult& result, WallTime begin_of_run) {
           {"attempt", last.attempt},
           {"began_s", started ? seconds_after(begin_of_run, last.began) : Json()},
           {"culprits", last.culprits},
+          {"where", last.where.line},
+          {"stacks", last.where.stacks},
           {"ranks", list_of(last.ranks, last.began)},
           {"earlier_attempts", std::move(earlier)}};
 }

@@ -8,6 +8,7 @@
 //                 "reason": "rank 1 failed: …", "file": "comm.cc", "line": 12, "repetition": 0,
 //                 "backend": "gloo", "repeat_command": "distrun test gloo.CommTest.test_sum",
 //                 "attempt": 2, "began_s": 0.35, "culprits": [1],
+//                 "where": "", "stacks": "",
 //                 "ranks": [{"rank": 0, "status": "passed", "assertions": 12,
 //                            "failures": [{"file": "comm.cc", "line": 14, "message": "…",
 //                                          "at_s": 0.02}],
@@ -19,12 +20,15 @@
 //                            "collectives": [{"op": "allreduce", "sizes": [[4]],
 //                                             "dtype": "Float", "count": 3}]}],
 //                 "earlier_attempts": [{"attempt": 1, "status": "failed", "began_s": 0.2,
-//                                       "seconds": 0.1, "reason": "…", "culprits": [],
-//                                       "ranks": []}]}]}
+//                                       "seconds": 0.1, "reason": "timed out: ranks 0-1 hung in …",
+//                                       "culprits": [0, 1], "where": "ranks 0-1 in …",
+//                                       "stacks": "  ranks 0-1: …", "ranks": []}]}]}
 //
 // Each test is one line. test_events.h defines the fields, and its text_of() the words for a
-// status. "attempt", "culprits" and "ranks" describe the last attempt; if nothing was started,
-// "attempt" is 0 and "ranks" is empty. Invalid UTF-8 becomes U+FFFD.
+// status. "attempt", "culprits", "where", "stacks" and "ranks" describe the last attempt; if
+// nothing was started, "attempt" is 0 and "ranks" is empty. "where" and "stacks" are empty unless
+// ranks hung: the place of each rank in one line, and the stacks of all ranks in one tree. Invalid
+// UTF-8 becomes U+FFFD.
 //
 // Times: an attempt's "began_s" is in seconds since the run began; those of its ranks are in
 // seconds since the attempt began.  An operation is a collective, send or receive: its name,
