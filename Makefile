@@ -15,6 +15,8 @@ TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
 # What `make torch-versions` builds with.
 TORCH_VERSIONS ?= 2.11.0 2.14.1 2.15.0
+# The LibTorch of `make cuda`: 2.11.0 or newer.
+CUDA_TORCH ?= 2.15.0
 # What `make debian-versions` builds in.
 DEBIAN_SUITES ?= trixie sid
 # Flags of the benchmarks, as --quick.
@@ -28,7 +30,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -48,6 +50,8 @@ help:
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
+	  'make cuda      the CUDA flavour, with the backend nccl, into build-cuda (CUDA_TORCH=2.11.0); fetches 3 GB, takes 6 GB' \
+	  'make cuda-check  make cuda, then its tests; without a GPU, those that need one are skipped' \
 	  'make debian-versions  build and test the program in other bare Debians (DEBIAN_SUITES=sid)' \
   'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make check-html  open the HTML reports in Chromium, use them, take screenshots into $(BUILD)/html' \
@@ -134,6 +138,22 @@ build-times: packages libtorch
 
 torch-versions: packages
 	@cmake/torch_versions.sh $(TORCH_VERSIONS)
+
+# The build folder belongs to one version of LibTorch at a time.
+cuda: packages
+	@cmake/setup.sh packages launcher libtorch
+	@cmake/setup.sh cuda '$(CUDA_TORCH)'
+	@cmake/configure.sh release build-cuda DISTRUN_NCCL=ON "DISTRUN_TORCH_PYTHON=$$PWD/.deps/torch-$(CUDA_TORCH)/bin/python3" \
+	  "DISTRUN_LIBTORCH=$$(realpath -e .deps/torch-'$(CUDA_TORCH)'/lib/python3*/site-packages/torch)"
+	@$(call say,building the CUDA flavour)
+	@$(MAKE) BUILD=build-cuda ninja-cuda
+
+ninja-cuda:
+	@$(call ninja,distrun distrun-suites backends_test)
+
+cuda-check: cuda
+	@ctest --test-dir build-cuda --output-on-failure -R '^backends_test\.' -j 2
+	@build-cuda/distrun test
 
 debian-versions: packages
 	@cmake/setup.sh packages check

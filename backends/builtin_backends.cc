@@ -2,14 +2,22 @@
 #include "backends/gloo/gloo.h"
 #include "backends/gloo/gloo_traits.h"
 #include "backends/group/registered_backends.h"
+#include "backends/nccl/nccl.h"
 
 namespace distrun::internal {
 
 BuiltinBackends builtin_backends() {
   constexpr auto kCpu = c10::DeviceType::CPU, kCuda = c10::DeviceType::CUDA;
-  return {.by_name = {{"fake", {make_fake_backend, {kCpu, kCuda}, fake_traits()}},
-                      {"gloo", {make_gloo_backend, {kCpu, kCuda}, gloo_traits()}}},
-          .make_checked = make_backend_with_checks};
+  BuiltinBackends all = {.by_name = {{"fake", {make_fake_backend, {kCpu, kCuda}, fake_traits()}},
+                                     {"gloo", {make_gloo_backend, {kCpu, kCuda}, gloo_traits()}}},
+                         .missing = {},
+                         .make_checked = make_backend_with_checks};
+  if (auto nccl = nccl_backend()) {
+    all.by_name.emplace("nccl", std::move(*nccl));
+  } else {
+    all.missing.emplace("nccl", why_no_nccl());
+  }
+  return all;
 }
 
 }  // namespace distrun::internal

@@ -66,7 +66,7 @@ TEST_F(TestCommandTest, ExitStatusReportsTheResult) {
   EXPECT_THAT(fails.out, EndsWith("\n1 passed, 1 failed, 0 skipped\n"));
   const auto skipped = test({"fake.Rank.needs_a_gpu"});
   EXPECT_EQ(skipped.end, ProcessEnd(ExitedWith{4}));
-  EXPECT_THAT(skipped.out, HasSubstr("needs 1000 GPUs; there are 0"));
+  EXPECT_THAT(skipped.out, HasSubstr("needs 1000 GPUs; there are 0 CUDA devices"));
   EXPECT_EQ(test({"-k", "nothing_is_called_so"}).end, ProcessEnd(ExitedWith{4}));
 }
 

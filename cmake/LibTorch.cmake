@@ -31,10 +31,12 @@ add_library(distrun_libtorch INTERFACE)
 target_include_directories(distrun_libtorch SYSTEM INTERFACE
   "${DISTRUN_LIBTORCH}/include" "${DISTRUN_LIBTORCH}/include/torch/csrc/api/include")
 target_compile_definitions(distrun_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-# For CUDA builds: sharing GPU memory uses their allocator.
-if(EXISTS "${DISTRUN_LIBTORCH}/lib/libc10_cuda.so")
-  target_link_libraries(distrun_libtorch INTERFACE "${DISTRUN_LIBTORCH}/lib/libc10_cuda.so")
-endif()
+# For CUDA builds: sharing GPU memory uses their allocator, and the backend nccl is in torch_cuda.
+foreach(library torch_cuda c10_cuda)
+  if(EXISTS "${DISTRUN_LIBTORCH}/lib/lib${library}.so")
+    target_link_libraries(distrun_libtorch INTERFACE "${DISTRUN_LIBTORCH}/lib/lib${library}.so")
+  endif()
+endforeach()
 foreach(library torch torch_cpu c10)
   if(NOT EXISTS "${DISTRUN_LIBTORCH}/lib/lib${library}.so")
     message(FATAL_ERROR "${DISTRUN_LIBTORCH}/lib/lib${library}.so is missing: is this LibTorch whole?")

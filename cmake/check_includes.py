@@ -25,11 +25,11 @@ FOLDERS = {
     "pages": ["."],
     "recording": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
-    "backends": ["group", ("gloo", "fake", "round_robin"), "."],
+    "backends": ["group", ("gloo", "nccl", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["join", ("ddp", "functional", "shard", "trace")],
     "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
-                   "mutation", "gloo", "join", "spawn", "fake", "selftest"],
+                   "mutation", "gloo", "join", "spawn", "fake", "nccl", "selftest"],
     "cli": ["."],
 }
 # Public headers without a .cc file, in folders that have rooms.
@@ -40,6 +40,7 @@ PUBLIC = {
     "ddp_options.h": "parallel/ddp",
     "ddp_model.h": "parallel/ddp",
     "fake_options.h": "backends/fake",
+    "nccl_options.h": "backends/nccl",
     "visit_packed_sequence.h": "parallel/ddp",
     "visit_tensors.h": "parallel/ddp",
     "detail/move_arguments.h": "parallel/ddp",

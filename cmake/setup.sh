@@ -4,6 +4,7 @@
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
 #   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
+#   cmake/setup.sh cuda VERSION      a CUDA build of torch and the headers that its NCCL backend needs, in .deps/torch-VERSION
 #   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR, only checks that DIR is a LibTorch
 #
 # Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0), VENV (.deps/venv).
@@ -95,9 +96,11 @@ install_libtorch() {
   [ ! -e "$ready" ] || return 0
   command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
   mkdir -p .deps
-  # A build for CUDA takes 6 GB.
-  need_space .deps "$([ "$version" = 2.13.0 ] && echo 3000 || echo 7000)" "torch $version"
-  say "fetching LibTorch: torch $version into $venv"
+  # Other versions are builds for CUDA.
+  local mib=7000 size=', with its NVIDIA packages: about 3 GB to fetch, 6 GB on disk'
+  [ "$version" != 2.13.0 ] || mib=3000 size=
+  need_space .deps $mib "torch $version"
+  say "fetching LibTorch: torch $version into $venv$size"
   # --clear replaces a broken environment, which has no working pip; a working one keeps its packages.
   if ! "$venv/bin/python3" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear "$venv" >"$log" 2>&1 ||
@@ -110,6 +113,27 @@ install_libtorch() {
     tail -n 5 "$log" >&2
     die "pip could not install torch $version" "the whole output is in $log" \
       "no network: set PIP_FIND_LINKS=DIR to a folder that holds the wheels, or use a LibTorch that you have: make LIBTORCH=DIR"
+  fi
+  touch "$ready"
+}
+
+# The torch wheel brings NVIDIA's libraries with their headers, but not all headers of the CUDA Toolkit.
+install_cuda() {
+  local version=${1:?a version of torch} log=.deps/pip_cuda.log venv cuda missing=()
+  venv=.deps/torch-$version
+  VENV=$venv TORCH_VERSION=$version install_libtorch
+  local ready=$venv/.ready-cuda
+  [ ! -e "$ready" ] || return 0
+  cuda=$(sed -n "s/^cuda.*= '\(.*\)'/\1/p" "$venv"/lib/python3*/site-packages/torch/version.py)
+  [ -n "$cuda" ] || die "torch $version is not a CUDA build where pip looks" "another version: make cuda CUDA_TORCH=2.15.0"
+  ls "$venv"/lib/python3*/site-packages/nvidia/*/include/crt/host_config.h >/dev/null 2>&1 || missing+=("nvidia-cuda-crt==$cuda.*")
+  ls "$venv"/lib/python3*/site-packages/nvidia/*/include/nv/target >/dev/null 2>&1 || missing+=("nvidia-cuda-cccl==$cuda.*")
+  if [ ${#missing[@]} -gt 0 ]; then
+    say "fetching headers of CUDA $cuda: ${missing[*]}"
+    if ! "$venv/bin/python3" -m pip install --progress-bar off --no-deps "${missing[@]}" >"$log" 2>&1; then
+      tail -n 5 "$log" >&2
+      die "pip could not install ${missing[*]}" "the whole output is in $log" "or set CUDA_HOME to a CUDA Toolkit $cuda, and run cmake yourself"
+    fi
   fi
   touch "$ready"
 }
@@ -152,5 +176,6 @@ case ${1-} in
   accelerate) install_accelerate ;;
   pytest) install_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | accelerate | pytest" ;;
+  cuda) shift; install_cuda "$@" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | pytest" ;;
 esac

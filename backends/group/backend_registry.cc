@@ -55,12 +55,16 @@ const RegisteredBackend& find_backend(const std::string& name) {
   if (found != backends.end()) return found->second;
   std::string known;
   for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;
+  std::string hint;
   // c10d knows these names, but few builds of LibTorch contain the backends.
-  const std::set<std::string> c10ds = {"mpi", "nccl", "ucc", "xccl"};
-  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known,
-                    c10ds.contains(ascii_lower(name))
-                        ? "; " + name + " is not built in; add it with register_backend()"
-                        : "");
+  const std::set<std::string> c10ds = {"mpi", "ucc", "xccl"};
+  const auto why = registry().backends.missing.find(ascii_lower(name));
+  if (why != registry().backends.missing.end()) {
+    hint = "; " + why->second;
+  } else if (c10ds.contains(ascii_lower(name))) {
+    hint = "; " + name + " is not built in; add it with register_backend()";
+  }
+  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known, hint);
 }
 
 const BackendTraits& traits_of(const c10d::Backend& backend) {

@@ -7,6 +7,7 @@
 // The defaults fit any unknown backend. Thread safety: any thread may call it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ class BackendTraits {
 
   // Throws c10::TypeError for options of another backend.
   virtual void check_options(const BackendOptions& /*options*/) const {}
+
+  // Of groups that have only this backend, if the user gives none.
+  virtual std::chrono::milliseconds default_timeout() const { return std::chrono::minutes(30); }
 
   // False: each rank is alone, needs no shared store, and compares no calls.
   virtual bool needs_rendezvous() const { return true; }

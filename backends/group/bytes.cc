@@ -21,20 +21,32 @@ using internal::group_rank_of;
 using internal::is_for_this_rank;
 using internal::run_collective;
 
+// The CPU if the group has a backend for it, else the current device of the group's first backend.
+c10::Device device_of(const CallSite& site) {
+  const auto devices = site.group->getDeviceTypes();
+  const bool has_cpu = std::any_of(devices.begin(), devices.end(),
+                                   [](const c10::Device& one) { return one.is_cpu(); });
+  return has_cpu || devices.empty() ? at::kCPU : devices.front().type();
+}
+
 // The first `size` bytes, padded with zeros.
-at::Tensor to_tensor(const std::string& bytes, std::int64_t size) {
+at::Tensor to_tensor(const CallSite& site, const std::string& bytes, std::int64_t size) {
   at::Tensor tensor = at::zeros({size}, at::kByte);
   const auto count = std::min(bytes.size(), static_cast<std::size_t>(size));
   std::copy_n(bytes.begin(), count, tensor.data_ptr<std::uint8_t>());
-  return tensor;
+  return tensor.to(device_of(site));
 }
 
 std::string to_bytes(const at::Tensor& tensor, std::int64_t size) {
-  const auto* begin = tensor.const_data_ptr<std::uint8_t>();
+  const at::Tensor on_cpu = tensor.cpu();
+  const auto* begin = on_cpu.const_data_ptr<std::uint8_t>();
   return std::string(begin, begin + size);
 }
 
-std::int64_t length_of(const std::string& bytes) { return static_cast<std::int64_t>(bytes.size()); }
+at::Tensor length_of(const CallSite& site, const std::string& bytes) {
+  const auto length = static_cast<std::int64_t>(bytes.size());
+  return at::full({1}, length, at::kLong).to(device_of(site));
+}
 
 Tensors tensors_for(int ranks, const at::Tensor& like) {
   Tensors all;
@@ -66,7 +78,7 @@ Tensors gather_of(const CallSite& site, const at::Tensor& tensor, int root) {
 }
 
 std::vector<std::int64_t> all_lengths(const CallSite& site, const std::string& bytes) {
-  const Tensors all = all_gather_of(site, at::full({1}, length_of(bytes), at::kLong));
+  const Tensors all = all_gather_of(site, length_of(site, bytes));
   std::vector<std::int64_t> lengths;
   for (const at::Tensor& one : all) lengths.push_back(one.item<std::int64_t>());
   return lengths;
@@ -90,10 +102,10 @@ std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& 
   const CallSite site{"broadcast_bytes", group};
   if (!is_for_this_rank(site.function, group)) return {};
   const int root = group_rank_of(site.function, group, src);
-  const at::Tensor length = at::full({1}, length_of(bytes), at::kLong);
+  const at::Tensor length = length_of(site, bytes);
   broadcast_of(site, length, root);
   const auto size = length.item<std::int64_t>();
-  const at::Tensor tensor = to_tensor(bytes, size);  // "fake" does not change it.
+  const at::Tensor tensor = to_tensor(site, bytes, size);  // "fake" does not change it.
   broadcast_of(site, tensor, root);
   return to_bytes(tensor, size);
 }
@@ -102,7 +114,7 @@ std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group&
   const CallSite site{"all_gather_bytes", group};
   if (!is_for_this_rank(site.function, group)) return {};
   const auto lengths = all_lengths(site, bytes);
-  return to_list(all_gather_of(site, to_tensor(bytes, longest(lengths))), lengths);
+  return to_list(all_gather_of(site, to_tensor(site, bytes, longest(lengths))), lengths);
 }
 
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst, const Group& group) {
@@ -110,7 +122,7 @@ std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst, con
   if (!is_for_this_rank(site.function, group)) return {};
   const int root = group_rank_of(site.function, group, dst);
   const auto lengths = all_lengths(site, bytes);
-  return to_list(gather_of(site, to_tensor(bytes, longest(lengths)), root), lengths);
+  return to_list(gather_of(site, to_tensor(site, bytes, longest(lengths)), root), lengths);
 }
 
 }  // namespace distrun

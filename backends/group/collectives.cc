@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/group/collective_checks.h"
@@ -93,6 +94,10 @@ WorkPtr all_to_all_in_one(Process& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
+bool is_nccl(const c10d::ProcessGroup& group) {
+  return group.getBackendType() == c10d::ProcessGroup::BackendType::NCCL;
+}
+
 // For barriers, LibTorch's group uses NCCL if that is its default, else its CPU backend. Without
 // both, call the backend directly.
 template <class Act>
@@ -100,8 +105,7 @@ auto by_backend_of_barriers(c10d::ProcessGroup& group, const Act& act) {
   const auto devices = group.getDeviceTypes();
   const bool has_cpu = std::any_of(devices.begin(), devices.end(),
                                    [](const c10::Device& one) { return one.is_cpu(); });
-  const bool is_nccl = group.getBackendType() == c10d::ProcessGroup::BackendType::NCCL;
-  return has_cpu || is_nccl ? act(group) : act(*group.getBackend(devices.at(0).type()));
+  return has_cpu || is_nccl(group) ? act(group) : act(*group.getBackend(devices.at(0).type()));
 }
 
 bool are_of_one_size(const Tensors& tensors, const at::Tensor& like) {
@@ -395,7 +399,12 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  const c10d::BarrierOptions its{.asyncOp = options.async_op};
+  c10d::BarrierOptions its{.asyncOp = options.async_op};
+  if (is_nccl(*site.group.process_group())) {
+    // Else LibTorch guesses the GPU from the rank, which is wrong if ranks see one GPU each.
+    const auto* gpus = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+    its.device_ids = {gpus->getDevice().index()};
+  }
   return run_collective(site, options.async_op, [&] {
     return by_backend_of_barriers(*site.group.process_group(),
                                   [&](auto& backend) { return backend.barrier(its); });

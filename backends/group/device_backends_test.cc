@@ -41,8 +41,7 @@ TEST(DeviceBackendsTest, ParsesPairsInAnyCase) {
 TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
   EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: fake, gloo"));
   EXPECT_THAT(error_of("cpu:gluu"), HasSubstr("unknown backend 'gluu'"));
-  EXPECT_THAT(error_of("nccl"),
-              HasSubstr("; nccl is not built in; add it with register_backend()"));
+  EXPECT_THAT(error_of("ucc"), HasSubstr("; ucc is not built in; add it with register_backend()"));
   EXPECT_EQ(error_of("toaster:gloo"),
             "'toaster' in the backend 'toaster:gloo' is not a device type; use cpu, cuda, …");
   for (const auto& [pair, text] :

@@ -41,6 +41,13 @@ Rendezvous in_given_store(const InitOptions& options, const Environment& environ
 
 }  // namespace
 
+std::chrono::milliseconds timeout_of(const InitOptions& options) {
+  if (options.timeout) return *options.timeout;
+  const auto backends = traits_in(options.backend);
+  return backends.size() == 1 ? backends.front()->default_timeout()
+                              : BackendTraits().default_timeout();
+}
+
 InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment) {
   const auto traits = traits_in(options.backend);
   const bool is_dry_run = std::none_of(traits.begin(), traits.end(), [](const auto* one) {
@@ -49,7 +56,7 @@ InitRendezvous init_rendezvous(const InitOptions& options, const Environment& en
   if (options.store) return {in_given_store(options, environment), is_dry_run};
   const GivenRank given = {options.rank, options.world_size};
   if (!options.init_method.empty() || !is_dry_run) {
-    return {rendezvous(environment, options.init_method, options.timeout, given), is_dry_run};
+    return {rendezvous(environment, options.init_method, timeout_of(options), given), is_dry_run};
   }
   const auto [rank, world_size] = rank_in_world(environment, given);
   return {{traits.front()->store_without_rendezvous(), rank, world_size}, is_dry_run};

@@ -141,9 +141,10 @@ void abort_group(GroupState& state) {
 void init_process_group(const InitOptions& options) {
   abandon_groups_of_parent();
   TORCH_CHECK(!is_initialized(), "init_process_group: the process group is already initialized");
-  check_timeout("init_process_group", options.timeout);
   const std::string backend = ascii_lower(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before it waits.
+  const auto timeout = internal::timeout_of(options);
+  check_timeout("init_process_group", timeout);
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
   internal::record_operations(recorded_suffix(is_dry_run));
@@ -154,7 +155,7 @@ void init_process_group(const InitOptions& options) {
        .ranks = all_ranks(found.world_size),
        .rank = found.rank,
        .backend = backend,
-       .timeout = options.timeout,
+       .timeout = timeout,
        .backend_options = options.backend_options,
        .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), found.store)});
   made->store = made->group->process_group->getStore();

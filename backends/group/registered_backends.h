@@ -48,6 +48,7 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
 // distrun's own backends.
 struct BuiltinBackends {
   std::map<std::string, RegisteredBackend> by_name;
+  std::map<std::string, std::string> missing;  // Why this build lacks one, by its name.
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Backend>&,
                                                   const BackendRequest&)>
       make_checked;

@@ -66,21 +66,21 @@ namespace distrun {
 // Options of init_process_group().
 struct InitOptions {
   // The name of one backend, such as "gloo", or a list with one backend for each kind of device,
-  // such as "cpu:gloo,cuda:fake".  "gloo" and "fake" are built in.  A program can register other
-  // backends, such as "nccl", with register_backend() (backend_registry.h).  NCCL has not been
-  // tried.
+  // such as "cpu:gloo,cuda:nccl".  "gloo" and "fake" are built in, and so is "nccl" if distrun was
+  // built with a CUDA build of LibTorch.  A program can register other backends with
+  // register_backend() (backend_registry.h).
   std::string backend = "gloo";
   // "env://" or "file:///absolute/path".  If `init_method` is empty, the value of
   // DISTRUN_INIT_METHOD is used.  If this variable is not set either, env:// is used.
   std::string init_method = "";
-  // The time limit for the rendezvous and for each collective.  The default is PyTorch's default
-  // for "gloo".
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // The time limit for the rendezvous and for each collective.  If it is not set, PyTorch's default
+  // is used: 10 minutes for "nccl", and 30 minutes for all other backends and lists.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // The backend's options.  For "gloo", pass c10d::ProcessGroupGloo::Options.  For "fake", pass
-  // FakeOptions (fake_options.h).  If `backend_options` is empty, the backend uses its defaults.
-  // The group copies the options and sets the timeout of the copy to `timeout`.  If `backend` lists
-  // both "gloo" and "fake", leave `backend_options` empty, because each of the two rejects the
-  // options of the other.
+  // FakeOptions (fake_options.h).  For "nccl", pass NcclOptions (nccl_options.h).  If
+  // `backend_options` is empty, the backend uses its defaults.  The group copies the options and
+  // sets the timeout of the copy to `timeout`.  If `backend` lists two of these backends, leave
+  // `backend_options` empty, because each backend rejects the options of another.
   BackendOptions backend_options = {};
   // The rank of this process.  If it is not set, the variable RANK is used.
   std::optional<int> rank = std::nullopt;

@@ -22,9 +22,9 @@ int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
 std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
   const bool can_share = options.share_gpus && options.gpus > 0;
   if (needs.min_gpus > options.gpus && !can_share) {
-    return fmt::format("needs {} GPU{}; there {} {}", needs.min_gpus,
+    return fmt::format("needs {} GPU{}; there {} {} CUDA device{}", needs.min_gpus,
                        needs.min_gpus == 1 ? "" : "s", options.gpus == 1 ? "is" : "are",
-                       options.gpus);
+                       options.gpus, options.gpus == 1 ? "" : "s");
   }
   const auto& backends = needs.backends;
   if (!options.backend.empty() &&
