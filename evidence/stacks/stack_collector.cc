@@ -32,9 +32,6 @@ namespace {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// A thread that does not stop within this time is blocked in the kernel.
-constexpr std::chrono::milliseconds kStopTimeout{500};
-
 // The time that a process may take beyond the limit: reading a file may block in the kernel.
 constexpr std::chrono::seconds kOvertime{2};
 
@@ -66,7 +63,7 @@ ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
     found.problem = "there was no time left to look at it";
     return found;
   }
-  const StoppedProcess process(pid, std::min(deadline, deadline_after(kStopTimeout)));
+  const StoppedProcess process(pid, deadline);
   found.problem = process.problem();
   if (!found.problem.empty()) return found;
   NativeStacks native(process, names);
@@ -76,7 +73,7 @@ ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
     stack.tid = thread.tid;
     stack.name = thread_name(pid, thread.tid);
     if (!thread.is_stopped) {
-      stack.problem = "it waits in the kernel";
+      stack.problem = thread.is_blocked ? "it waits in the kernel" : "it did not stop in time";
       continue;
     }
     stack.problem = native.read(thread.tid, stack.frames, deadline);

@@ -14,6 +14,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
+#include "common/deadline.h"
 #include "common/os/proc.h"
 #include "common/os/process_stat.h"
 #include "distrun/result.h"
@@ -21,6 +22,9 @@
 namespace distrun {
 
 namespace {
+
+// How long a thread may take to leave the kernel.
+constexpr std::chrono::milliseconds kBlockedMax{500};
 
 // A process that keeps starting threads is never complete.
 constexpr int kRounds = 8;
@@ -80,7 +84,10 @@ bool StoppedProcess::seize_new_threads() {
     const auto same = [tid](const StoppedThread& known) { return known.tid == tid; };
     if (std::any_of(threads_.begin(), threads_.end(), same)) continue;
     threads_.push_back({.tid = tid});
-    if (!can_stop(pid_, tid)) continue;
+    if (!can_stop(pid_, tid)) {
+      threads_.back().is_blocked = true;
+      continue;
+    }
     found = true;
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH && problem_.empty()) problem_ = why_not(errno);
@@ -94,6 +101,7 @@ bool StoppedProcess::seize_new_threads() {
 }
 
 void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadline) {
+  const auto enough = deadline_after(kBlockedMax);
   for (StoppedThread& thread : threads_) {
     while (thread.is_seized && !thread.is_stopped) {
       siginfo_t info{};
@@ -108,7 +116,9 @@ void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadli
         thread.thread_pointer = thread_pointer(thread.tid);
         break;
       }
-      if (std::chrono::steady_clock::now() >= deadline) break;
+      const auto now = std::chrono::steady_clock::now();
+      thread.is_blocked = now >= std::min(deadline, enough) && !can_stop(pid_, thread.tid);
+      if (now >= deadline || thread.is_blocked) break;
       // No call waits for a stop with a timeout.
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }

@@ -28,14 +28,16 @@ namespace distrun {
 struct StoppedThread {
   pid_t tid = -1;
   bool is_seized = false;
-  bool is_stopped = false;           // False: blocked in the kernel, or ended.
+  bool is_stopped = false;
+  bool is_blocked = false;           // In the kernel (D), or ended: it could not stop.
   int signal = 0;                    // A signal that arrived meanwhile; delivered afterwards.
   std::uint64_t thread_pointer = 0;  // Its pthread_t.
 };
 
 class StoppedProcess {
  public:
-  // Blocks until all threads have stopped, or until `deadline`.
+  // Blocks until all threads have stopped, or until `deadline`. Does not wait that long for a
+  // thread that is blocked in the kernel; others stop as soon as they get a processor.
   StoppedProcess(pid_t pid, std::chrono::steady_clock::time_point deadline);
   ~StoppedProcess();
   StoppedProcess(const StoppedProcess&) = delete;

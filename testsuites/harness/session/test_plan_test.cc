@@ -31,10 +31,12 @@ TEST(TestPlanTest, TakesTheNeedsOfTheTest) {
 
 TEST(TestPlanTest, SkipsTestsThatNeedMoreGpus) {
   EXPECT_EQ(planned({.min_gpus = 1}).skip_reason, "needs 1 GPU; there are 0 CUDA devices");
-  EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1}).skip_reason, "needs 2 GPUs; there is 1 CUDA device");
+  EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1}).skip_reason,
+            "needs 2 GPUs; there is 1 CUDA device");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 2}).skip_reason, "");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1, .share_gpus = true}).skip_reason, "");
-  EXPECT_EQ(planned({.min_gpus = 1}, {.share_gpus = true}).skip_reason, "needs 1 GPU; there are 0 CUDA devices");
+  EXPECT_EQ(planned({.min_gpus = 1}, {.share_gpus = true}).skip_reason,
+            "needs 1 GPU; there are 0 CUDA devices");
 }
 
 TEST(TestPlanTest, SelectsABackendThatTheTestSupports) {
