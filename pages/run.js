@@ -154,9 +154,8 @@ function whereText(one) {
 
 // Of a run that hung: the evidence that distrun read before it stopped the workers.
 function whereRunHung() {
-  const kHung = 75, kTimedOut = 124;
-  if (!last || ![kHung, kTimedOut].includes(last.exit_status)) return null;
-  const evidence = events.filter((one) => one.event === 'stacks_read').at(-1);
+  if (!last || !['hung', 'timed_out'].includes(last.cause)) return null;
+  const evidence = events.filter((one) => one.event === 'stacks_read' && one.attempt === attempts.at(-1)).at(-1);
   return evidence ? whereText(evidence) : null;
 }
 

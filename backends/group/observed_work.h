@@ -1,5 +1,5 @@
-// ObservedWork wraps a backend's work, and calls a function when its tensors have their values, and
-// before the caller can know it: whoever waits, waits for the function too.
+// ObservedWork wraps a backend's work, and calls a function when its tensors have their values, or
+// it has failed, and before the caller can know it: whoever waits, waits for the function too.
 //
 // Otherwise as the wrapped work.  Thread safety: as the work; the function runs once, on the thread
 // that waits or on that of the backend.
@@ -18,8 +18,8 @@ namespace distrun::internal {
 
 class ObservedWork : public ForwardingWork {
  public:
-  // `on_end` is not called if the operation fails.
-  ObservedWork(WorkPtr work, std::function<void()> on_end);
+  enum class Outcome { kDone, kFailed };
+  ObservedWork(WorkPtr work, std::function<void(Outcome)> on_end);
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout) override;

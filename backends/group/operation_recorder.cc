@@ -145,10 +145,13 @@ class Recorder {
     const auto work = stack->back().toCustomClass<c10d::Work>();
     if (!work) return writer_->end_is_unknown(number);
     if (digests_ != Digests::kNone && !outputs.empty()) {
+      const auto end = [this, number, outputs = std::move(outputs)](ObservedWork::Outcome outcome) {
+        const auto now = operation_time_now();
+        if (outcome == ObservedWork::Outcome::kFailed) return writer_->end(number, now);
+        writer_->end(number, now, digest_of(outputs).blocks());
+      };
       stack->back() = c10::IValue(c10::static_intrusive_pointer_cast<c10d::Work>(
-          c10::make_intrusive<ObservedWork>(work, [this, number, outputs = std::move(outputs)] {
-            writer_->end(number, operation_time_now(), digest_of(outputs).blocks());
-          })));
+          c10::make_intrusive<ObservedWork>(work, end)));
       return;
     }
     const auto future = future_of(*work);

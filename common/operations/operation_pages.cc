@@ -99,6 +99,16 @@ void OperationPages::clear() {
   }
 }
 
+// A writer holds a lock while it lives.
+bool OperationPages::is_recording(std::size_t worker) const {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(worker * sizeof(OperationPage));
+  lock.l_len = 1;
+  return ::fcntl(file_.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 std::uint64_t OperationPages::begun(std::size_t worker) const {
   return std::atomic_ref(pages_[worker].begun).load(std::memory_order_acquire);
 }

@@ -41,6 +41,9 @@ class OperationPages {
   // Forgets everything.  Requires that no worker runs.
   void clear();
 
+  // Whether a process of the worker records now. It may not have started an operation yet.
+  bool is_recording(std::size_t worker) const;
+
   // How many operations the worker has started.
   std::uint64_t begun(std::size_t worker) const;
 

@@ -141,6 +141,31 @@ TEST_F(OperationPagesTest, OneProcessOfAWorkerRecords) {
   EXPECT_EQ(pages_.begun(0), 0U);
 }
 
+TEST_F(OperationPagesTest, KnowsWhichWorkersRecord) {
+  int begun[2], end[2];
+  ASSERT_EQ(::pipe(begun) + ::pipe(end), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  char byte = 0;
+  if (child == 0) {
+    ::close(end[1]);
+    const auto its = writer(1);
+    const bool has_told = its != nullptr && ::write(begun[1], &byte, 1) == 1;
+    // Until the parent closes its end.
+    ::_exit(has_told && ::read(end[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  ::close(begun[1]);
+  EXPECT_EQ(::read(begun[0], &byte, 1), 1);
+  EXPECT_FALSE(pages_.is_recording(0));
+  EXPECT_TRUE(pages_.is_recording(1));
+  EXPECT_EQ(pages_.begun(1), 0U);
+  for (const int fd : {end[0], end[1], begun[0]}) ::close(fd);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(pages_.is_recording(1));
+}
+
 TEST_F(OperationPagesTest, NobodyReadsAtAWrongAddress) {
   for (const char* address : {"", "x", "/proc/1/fd/99999:0", "/dev/null:0", "/dev/zero:0"}) {
     EXPECT_EQ(OperationWriter::open(address), nullptr) << address;

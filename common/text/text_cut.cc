@@ -22,6 +22,17 @@ std::string_view cut_to_bytes(std::string_view text, std::size_t bytes_max) {
   return text.size() <= bytes_max ? text : whole_utf8(text.substr(0, bytes_max));
 }
 
+std::string_view cut_to_last_bytes(std::string_view text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  text.remove_prefix(text.size() - bytes_max);
+  std::size_t within = 0;  // Bytes that continue a character.
+  while (within < text.size() && (static_cast<unsigned char>(text[within]) & 0xC0) == 0x80)
+    ++within;
+  // More are not UTF-8.
+  constexpr std::size_t kCharacterBytesMax = 4;
+  return text.substr(within < kCharacterBytesMax ? within : 0);
+}
+
 std::string cut_to_columns(std::string text, int columns) {
   if (columns < 1) return "";
   int characters = 0;

@@ -20,6 +20,15 @@ TEST(TextCutTest, CutsBetweenCharacters) {
   EXPECT_EQ(cut_to_bytes("é", 0), "");
 }
 
+TEST(TextCutTest, TheEndBeginsWithACharacter) {
+  EXPECT_EQ(cut_to_last_bytes("éab", 4), "éab");
+  EXPECT_EQ(cut_to_last_bytes("éab", 3), "ab");
+  EXPECT_EQ(cut_to_last_bytes("😄ab", 5), "ab");
+  EXPECT_EQ(cut_to_last_bytes("abc", 2), "bc");
+  EXPECT_EQ(cut_to_last_bytes("é", 1), "");
+  EXPECT_EQ(cut_to_last_bytes("\xA9\xA9\xA9\xA9\xA9\xA9", 5), "\xA9\xA9\xA9\xA9\xA9");
+}
+
 TEST(TextCutTest, ColumnsAreCharacters) {
   EXPECT_EQ(cut_to_columns("cafés", 5), "cafés");
   EXPECT_EQ(cut_to_columns("cafés", 4), "caf…");

@@ -60,6 +60,8 @@ class CollectiveCheck {
   void begin();
 
   void add(int rank, const Operation& operation) { table_.add(rank, operation); }
+  // CollectiveTable::know_rank().
+  void know_rank(int rank) { table_.know_rank(rank); }
   void miss(std::uint64_t operations) { missed_ += operations; }
   // CollectiveTable::lose_ends().
   void lose_ends(int node) { table_.lose_ends(node); }

@@ -89,6 +89,7 @@ std::vector<Frame> with_recursion_counted(std::vector<Frame> frames) {
 
 bool is_plumbing(const Frame& frame) {
   if (frame.function.empty() || begins_with_any(frame.function, kPlumbing)) return true;
+  if (frame.source.starts_with("<frozen importlib")) return true;  // An import of Python.
   // The name is too long to be demangled.
   return frame.function.starts_with("_Z") &&
          (frame.function.find("pybind11") != std::string::npos ||

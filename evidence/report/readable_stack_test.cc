@@ -41,6 +41,17 @@ TEST(ReadableStackTest, ShowsTheProgramsCallIntoTheCLibrary) {
   EXPECT_THAT(shown({}), ElementsAre());
 }
 
+TEST(ReadableStackTest, OmitsTheFramesOfAnImport) {
+  const auto python = [](const std::string& function, const std::string& source) {
+    return Frame{.function = function, .source = source, .line = 1};
+  };
+  EXPECT_THAT(shown({python("<module>", "train.py"),
+                     python("_find_and_load", "<frozen importlib._bootstrap>"),
+                     python("exec_module", "<frozen importlib._bootstrap_external>"),
+                     python("<module>", "slow.py")}),
+              ElementsAre("<module> (train.py:1)", "<module> (slow.py:1)"));
+}
+
 TEST(ReadableStackTest, CountsRecursion) {
   EXPECT_THAT(
       shown({native("main"), native("walk"), native("walk"), native("walk"), native("end")}),

@@ -25,9 +25,15 @@ constexpr std::array<std::string_view, 6> kStore{
     "c10d::TCPStore::",  "c10d::FileStore::",    "c10d::PrefixStore::",
     "c10d::HashStore::", "distrun::StoreClient", "distrun::Store::"};
 // A GPU runs collectives of NCCL: who waits for the GPU waits for other ranks.
-constexpr std::array<std::string_view, 8> kRanks{
-    "c10d::Work::wait",      "c10d::ProcessGroup",    "c10d::AsyncWork",     "gloo::", "nccl",
-    "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"};
+constexpr std::array<std::string_view, 9> kRanks{"c10d::Work::wait",
+                                                 "c10d::FutureWrappingWork::wait",
+                                                 "c10d::ProcessGroup",
+                                                 "c10d::AsyncWork",
+                                                 "gloo::",
+                                                 "nccl",
+                                                 "cudaDeviceSynchronize",
+                                                 "cudaStreamSynchronize",
+                                                 "cudaEventSynchronize"};
 
 bool is_python(const Frame& frame) { return frame.module.empty(); }
 

@@ -43,6 +43,11 @@ TEST(StackPlaceTest, NamesTheCollectiveAndNotItsWrapper) {
   EXPECT_EQ(place.waits, Waits::kForRanks);
 }
 
+TEST(StackPlaceTest, WhoWaitsForAFutureOfACollectiveWaitsForOtherRanks) {
+  EXPECT_EQ(place_of({of_user("step"), in_library("c10d::FutureWrappingWork::wait")}).waits,
+            Waits::kForRanks);
+}
+
 TEST(StackPlaceTest, WhoWaitsForTheGpuWaitsForOtherRanks) {
   const StackPlace place =
       place_of({of_user("step"), of_torch("synchronize", "cuda/__init__.py"),

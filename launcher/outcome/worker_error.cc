@@ -15,9 +15,8 @@ constexpr std::size_t kTextBytesMax = 16 * kKiB;
 std::string both_ends(const std::string& text) {
   if (text.size() <= kTextBytesMax) return text;
   constexpr std::size_t kHalf = kTextBytesMax / 2;
-  std::string end = text.substr(text.size() - kHalf);
-  end.erase(0, end.find('\n') + 1);  // npos + 1 is 0.
-  return std::string(cut_to_bytes(text, kHalf)) + "\n…\n" + end;
+  return std::string(cut_to_bytes(text, kHalf)) + "\n…\n" +
+         std::string(cut_to_last_bytes(text, kHalf));
 }
 
 }  // namespace

@@ -45,6 +45,12 @@ TEST_F(WorkerErrorTest, KeepsBothEndsOfALongReport) {
   EXPECT_TRUE(error.callstack.starts_with("first\n") && error.callstack.ends_with("\nlast"));
 }
 
+TEST_F(WorkerErrorTest, KeepsTheEndOfALongLine) {
+  ASSERT_TRUE(write_error_file(
+      path_, {.message = "E", .callstack = "first\n" + std::string(300'000, 'x') + " last\n"}));
+  EXPECT_TRUE(read_worker_error(path_).callstack.ends_with("x last\n"));
+}
+
 TEST_F(WorkerErrorTest, ReportsMalformedFilesAndDoesNotCopyThem) {
   EXPECT_EQ(read_worker_error(path_).text, "");
   std::ofstream(path_) << "{\"message\": {\"mes";

@@ -122,6 +122,14 @@ std::vector<OperationWatch::LastOperation> OperationWatch::last_operations() {
   return all;
 }
 
+std::vector<LocalRank> OperationWatch::recording() const {
+  std::vector<LocalRank> found;
+  for (std::size_t worker = 0; pages_ && worker < plan_.workers.size(); ++worker) {
+    if (pages_->is_recording(worker)) found.push_back(plan_.workers[worker].local_rank);
+  }
+  return found;
+}
+
 std::uint64_t OperationWatch::begun() const {
   std::uint64_t all = 0;
   for (std::size_t worker = 0; pages_ && worker < plan_.workers.size(); ++worker) {

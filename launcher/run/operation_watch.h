@@ -64,6 +64,9 @@ class OperationWatch {
   // By local rank.
   std::vector<LastOperation> last_operations();
 
+  // The workers that record, even if they have not started an operation.
+  std::vector<LocalRank> recording() const;
+
   // The operations that all workers have started.
   std::uint64_t begun() const;
 

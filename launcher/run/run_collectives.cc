@@ -157,6 +157,10 @@ std::string RunCollectives::disagreement(const RunEnd& end) const {
 
 std::string RunCollectives::line() {
   watch_.read_all();
+  // Ranks may hang before they enter their first collective.
+  for (const LocalRank worker : watch_.recording()) {
+    check_.know_rank(plan_.workers[static_cast<std::size_t>(worker.value())].rank.value());
+  }
   if (!nodes_.is_node_0()) return check_.line({});
   CollectiveTable::Unknown unknown{.since = std::chrono::system_clock::now() - kAgeMax};
   std::string silent;

@@ -1,6 +1,7 @@
 // A program whose collectives `distrun launch` follows:  followed CASE.
 //
 //     missing     rank 1 does not enter the last all_reduce
+//     absent      rank 1 enters none
 //     disagree    rank 2 calls the last all_reduce with another dtype
 //     skip        rank 2 leaves out one all_reduce of five
 //     again       rank 2 leaves out one all_reduce, which fails; then all create new groups
@@ -100,9 +101,9 @@ void run_steps(int steps, milliseconds work) {
   }
 }
 
-void miss() {
+void miss(int before) {
   at::Tensor x = at::ones({10, 100});
-  for (int step = 0; step < 5; ++step) distrun::all_reduce(x);
+  for (int step = 0; step < before; ++step) distrun::all_reduce(x);
   if (distrun::get_rank() == 1) std::this_thread::sleep_for(std::chrono::hours(1));
   distrun::all_reduce(x);
 }
@@ -247,7 +248,8 @@ int main(int, char** argv) {
       },
       {c10::DeviceType::CPU});
   distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
-  if (what == "missing") miss();
+  if (what == "missing") miss(5);
+  if (what == "absent") miss(0);
   if (what == "disagree") disagree();
   if (what == "skip") skip();
   if (what == "again") run_again();

@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 
 
-def miss():
+def miss(before=5):
     x = torch.ones(10, 100)
-    for _ in range(5):
+    for _ in range(before):
         dist.all_reduce(x)
     if dist.get_rank() == 1:
         time.sleep(3600)
@@ -129,7 +129,7 @@ def exchange_values():
 
 
 dist.init_process_group("gloo")
-{"missing": miss, "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
+{"missing": miss, "absent": lambda: miss(before=0), "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
  "alike": exchange_dtypes, "leave": leave, "fail": fail}[sys.argv[1]]()
 if sys.argv[1] != "leave":
     dist.destroy_process_group()

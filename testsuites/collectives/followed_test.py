@@ -54,9 +54,18 @@ def named(events, name):
 
 
 def missing(distrun, programs):
+    misses(distrun, "missing", 6, programs)
+
+
+def absent(distrun, programs):
+    """A rank that has entered no collective."""
+    misses(distrun, "absent", 1, programs)
+
+
+def misses(distrun, case, number, programs):
     limit = "15" if programs[0][-1].endswith(".py") else "4"
-    status, _, err, events = launch(distrun, "missing", programs, "--collectives", "--hang-after", limit)
-    line = "rank 1 has not entered all_reduce, number 6 of group 0 (Float [10, 100]); ranks 0, 2, 3 wait in it"
+    status, _, err, events = launch(distrun, case, programs, "--collectives", "--hang-after", limit)
+    line = f"rank 1 has not entered all_reduce, number {number} of group 0 (Float [10, 100]); ranks 0, 2, 3 wait in it"
     expect(status == 75, status, err)
     expect(f"distrun: collectives: {line}\n" in err, line, err)
     expect(f"\n  collectives: {line}\n" in err, "the summary lacks it", err)
@@ -74,8 +83,13 @@ def disagree(distrun, programs):
 
 def skip(distrun, programs):
     """The others fail because rank 2 has ended without the last one. Another rank may be too late to enter it."""
-    status, _, err, events = launch(distrun, "skip", programs, "--collectives")
-    expect(status not in (0, 124), status, err)
+    for flag in ("--collectives", "--digest"):
+        skip_with(flag, distrun, programs)
+
+
+def skip_with(flag, distrun, programs):
+    status, _, err, events = launch(distrun, "skip", programs, flag)
+    expect(status not in (0, 124), f"{flag}: exit status {status}", err)
     line = r"\n  collectives: ranks? [0-9, -]*2[0-9, -]* had not entered all_reduce, number 5 of group 0 \(Float \[8\]\), which rank [013] had entered\n"
     expect(re.search(line, err), err, events)
 
@@ -228,7 +242,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, disagree, skip, leave, fail, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, absent, disagree, skip, leave, fail, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

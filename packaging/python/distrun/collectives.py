@@ -6,6 +6,7 @@ also from DDP, FSDP and compiled code.
 """
 
 import atexit
+import contextlib
 import fcntl
 import functools
 import importlib.abc
@@ -232,13 +233,18 @@ class Recorder:
             self._page.end(number, time.time_ns())
             return result
         boxed = result[-1] if isinstance(result, (list, tuple)) else result
-        work = self._watched(self._work_of(boxed), number, flags, outputs)
+        is_for_future = op == "all_reduce" and _is_called_by_autograd()
+        work = self._watched(self._work_of(boxed), number, flags, outputs, is_for_future)
         if work is None:
             return result
         return (*result[:-1], work.boxed()) if isinstance(result, (list, tuple)) else work.boxed()
 
-    def _watched(self, work, number, flags, outputs):
-        """Returns the work to use in place of `work`, or None to keep it."""
+    def _watched(self, work, number, flags, outputs, is_for_future):
+        """Returns the work to use in place of `work`, or None to keep it.
+
+        Gloo's works complete their future, which calls this callback, before wait() returns.  So whoever calls wait() waits for the
+        digest too, and cannot change the tensors before.  The future itself has no such order.
+        """
         try:
             future = work.get_future() if flags & _TELLS_END else None
         except RuntimeError:  # Sends, receives and reduce_scatter of Gloo have none.
@@ -252,12 +258,23 @@ class Recorder:
             future.add_done_callback(lambda _: self._called(lambda: self._page.end(number, time.time_ns())))
             return None
 
-        # Whoever waits, waits for the digest too, and so cannot change the tensors before.
         def digested(done):
-            value = done.value()  # Raises if the collective failed.
+            try:
+                value = done.value()
+            except Exception:  # The collective failed.
+                self._page.end(number, time.time_ns())
+                raise
             self._page.end(number, time.time_ns(), block_digests(outputs))
             return value
 
+        if not is_for_future:
+            def quietly_digested(done):
+                with contextlib.suppress(Exception):  # wait() raises it.
+                    digested(done)
+
+            future.add_done_callback(lambda done: self._called(lambda: quietly_digested(done)))
+            return None
+        # The wait() of this work ignores errors, but its future has them.
         return self._work_from(future.then(lambda done: self._called(lambda: digested(done))))
 
     def _called(self, callback):
@@ -285,6 +302,15 @@ class Recorder:
                 return
             before = now
             time.sleep(0.002)
+
+
+def _is_called_by_autograd() -> bool:
+    """Whether DistributedDataParallel starts the collective during backward(): it waits for futures, and does not call wait()."""
+    try:
+        caller = sys._getframe(2)
+    except ValueError:  # A thread of autograd.
+        return True
+    return caller.f_code.co_name == "_engine_run_backward"
 
 
 def _has_failed() -> bool:

@@ -22,7 +22,7 @@
 //                 "earlier_attempts": [{"attempt": 1, "status": "failed", "began_s": 0.2,
 //                                       "seconds": 0.1, "reason": "timed out: ranks 0-1 hung in …",
 //                                       "culprits": [0, 1], "where": "ranks 0-1 in …",
-//                                       "stacks": "  ranks 0-1: …", "ranks": []}]}]}
+//                                       "stacks": "  ranks 0-1\n    …", "ranks": []}]}]}
 //
 // Each test is one line. test_events.h defines the fields, and its text_of() the words for a
 // status. "attempt", "culprits", "where", "stacks" and "ranks" describe the last attempt; if

@@ -52,13 +52,13 @@ TEST(ResultJsonTest, WritesEverythingAboutATest) {
   rank.stands_at = "#0 here";
   rank.leaked = {"77 (sleep)"};
   rank.collectives = {{.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3}};
-  result.attempts[0].where = {.line = "rank 1 in load", .stacks = "  rank 1: load\n"};
+  result.attempts[0].where = {.line = "rank 1 in load", .stacks = "  rank 1\n    load\n"};
   EXPECT_EQ(written(result), nlohmann::json::parse(R"-({
     "id": "gloo.CommTest.test_x", "status": "failed", "seconds": 1.204,
     "reason": "rank 1 failed: comm.cc:14", "file": "suites/comm.cc", "line": 12, "repetition": 2,
     "backend": "gloo", "repeat_command": "distrun test gloo.CommTest.test_x",
     "attempt": 1, "began_s": 0.0, "culprits": [1],
-    "where": "rank 1 in load", "stacks": "  rank 1: load\n",
+    "where": "rank 1 in load", "stacks": "  rank 1\n    load\n",
     "ranks": [
       {"rank": 0, "status": "passed", "assertions": 3, "failures": [], "skip_reason": "", "end": "",
        "stands_at": "", "output": "hello\n", "began_s": null, "ended_s": null, "operations": [],
@@ -102,7 +102,11 @@ TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptStarted) {
 }
 
 TEST(ResultJsonTest, RanksBelongToTheLastAttempt) {
-  const nlohmann::json test = written(flaky_test("test_x"));
+  TestResult result = flaky_test("test_x");
+  result.attempts[0].where = {.line = "rank 1 in load", .stacks = "  rank 1\n    load\n"};
+  const nlohmann::json test = written(result);
+  EXPECT_EQ(test["where"], "");
+  EXPECT_EQ(test["earlier_attempts"][0]["where"], "rank 1 in load");
   EXPECT_EQ(test["status"], "flaky");
   EXPECT_EQ(test["attempt"], 2);
   EXPECT_EQ(test["ranks"][1]["status"], "passed");
@@ -112,7 +116,7 @@ TEST(ResultJsonTest, RanksBelongToTheLastAttempt) {
   EXPECT_EQ(test["earlier_attempts"][0]["seconds"], 1.204);
   EXPECT_EQ(test["earlier_attempts"][0]["culprits"], nlohmann::json({1}));
   EXPECT_EQ(test["earlier_attempts"][0]["ranks"][1]["status"], "failed");
-  EXPECT_EQ(test["earlier_attempts"][0]["stacks"], "");
+  EXPECT_EQ(test["earlier_attempts"][0]["stacks"], "  rank 1\n    load\n");
 }
 
 TEST(ResultJsonTest, ATestThatWasNotStartedHasNoRanks) {
