@@ -9,7 +9,7 @@
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
 #   store      random requests to our store and LibTorch's
-#   hangs, hangs-python  programs that hang in seven ways: their ranks and places
+#   hangs, hangs-python, hangs-python-2  programs that hang in seven ways: their ranks and places
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
@@ -83,7 +83,8 @@ store() {
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
 hangs() { repeat '^hangs_test.cpp' -C soak; }
-hangs-python() { repeat '^hangs_test.python' -C soak; }
+hangs-python() { repeat '^hangs_test.python.(order|absent|stopped|spinning)' -C soak; }
+hangs-python-2() { repeat '^hangs_test.python.(key|pipe|lock)' -C soak; }
 collectives() { repeat '^followed_test.cpp' -C soak; }
 collectives-python() { repeat '^followed_test.(python|mixed)' -C soak; }
 nodes() { repeat '^followed_test.nodes' -C soak; }
@@ -97,11 +98,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python jitter collectives collectives-python nodes fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | jitter | collectives | collectives-python | nodes | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2
