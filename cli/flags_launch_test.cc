@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/os/cpu_set.h"
 #include "common/test/folder.h"
+#include "launcher/test/numa_tree.h"
 #include "launcher/test/run_program.h"
 
 namespace distrun {
@@ -90,7 +92,10 @@ TEST_F(FlagsLaunchTest, RefusedFlagsSayWhatToDo) {
       {"--monitor-interval=often", "--monitor-interval: 'often' is not a number of seconds"},
       {"--event-log-handler=console", "--events FILE"},
       {"--logs-specs=mine", "--logs-specs: 'mine' is a Python plug-in"},
-      {"--numa-binding=node", "numactl"},
+      {"--numa-binding=node", "--numa-binding: no GPU is visible"},
+      {"--numa-binding=everywhere",
+       "--numa-binding: 'everywhere' is not node, socket, exclusive or core-complex"},
+      {"--numa-binding=", "--numa-binding: '' is not node, socket, exclusive or core-complex"},
       {"--max-restarts=-1", "--max-restarts: -1 is not between"},
       {"--signals-to-handle=SIGKILL",
        "--signals-to-handle: SIGKILL cannot be handled or forwarded"},
@@ -188,6 +193,85 @@ TEST_F(FlagsLaunchTest, DryRunStartsNothingAndPrintsShellCommands) {
 
 TEST_F(FlagsLaunchTest, DryRunReportsAMissingProgram) {
   EXPECT_EQ(launch({"--dry-run", "no-such-program"}).end, ProcessEnd(ExitedWith{127}));
+}
+
+// Runs distrun in a mount namespace whose /proc, /sys and /dev describe two GPUs near one CPU.
+class BoundLaunchTest : public FlagsLaunchTest {
+ public:
+  BoundLaunchTest() {
+    options_.environment.unset("CUDA_VISIBLE_DEVICES");
+    options_.environment.set("TREE", tree_.root());
+    options_.environment.set("DISTRUN", DISTRUN_PROGRAM);
+    tree_.add_gpu("0000:17:00.0", 0, "GPU-aaaa", 0);
+    tree_.add_gpu("0000:2a:00.0", 1, "GPU-bbbb", 0);
+    tree_.add_node(0, cpu_list(cpu_));
+    tree_.write("/dev/null", "");
+  }
+
+ protected:
+  // False if this process may not make mount namespaces.
+  bool has_namespaces() {
+    return run_program(in_namespace("true"), options_).end == ProcessEnd(ExitedWith{0});
+  }
+
+  ProgramResult bound(const Words& arguments) {
+    return run(in_namespace(R"(exec "$DISTRUN" launch --numa-binding node "$@")"), arguments);
+  }
+
+  const CpuSet cpu_ = {*usable_cpus().rbegin()};
+  const testing::NumaTree tree_;
+
+ private:
+  static Words in_namespace(const std::string& command) {
+    const std::string script = R"(
+        mount --bind "$TREE/proc/driver" /proc/driver
+        mount --bind "$TREE/sys" /sys
+        mount --bind /dev/null "$TREE/dev/null"
+        mount --rbind "$TREE/dev" /dev
+        )" + command;
+    return {"unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", script, "sh"};
+  }
+};
+
+TEST_F(BoundLaunchTest, WorkersAndTheirChildrenRunOnCpusNearTheirGpus) {
+  if (!has_namespaces()) GTEST_SKIP() << "mount namespaces are not permitted here";
+  const std::string list = cpu_list(cpu_) + "\n";
+  const std::string script =
+      "sed -n 's/Cpus_allowed_list:\t//p' /proc/$$/status /proc/self/status;"
+      "exit $((1 - TORCHELASTIC_RESTART_COUNT))";
+  const auto result =
+      bound({"--nproc-per-node=2", "--max-restarts=1", "--no-python", "sh", "-c", script});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  // Two workers, twice; the first failure may end the other worker before it prints.
+  EXPECT_THAT(result.out, StartsWith(list + list + list + list)) << result.err;
+  EXPECT_THAT(result.out, ::testing::MatchesRegex("(" + list + ")+"));
+}
+
+TEST_F(BoundLaunchTest, DryRunShowsCpus) {
+  if (!has_namespaces()) GTEST_SKIP() << "mount namespaces are not permitted here";
+  const auto result = bound({"--nproc-per-node=2", "--dry-run", "echo"});
+  EXPECT_THAT(result.out, StartsWith("# rank 0 of 2, on CPUs " + cpu_list(cpu_) + "\n"))
+      << result.err;
+}
+
+TEST_F(BoundLaunchTest, MoreWorkersThanGpusDoNotStart) {
+  if (!has_namespaces()) GTEST_SKIP() << "mount namespaces are not permitted here";
+  const auto result = bound({"--nproc-per-node=3", "echo", "started"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "distrun launch: --numa-binding: 3 workers need 3 visible GPUs, but there are only 2; "
+            "give --nproc-per-node 2, or remove the flag\n");
+}
+
+TEST_F(BoundLaunchTest, NamesTheFileThatCannotBeRead) {
+  if (!has_namespaces()) GTEST_SKIP() << "mount namespaces are not permitted here";
+  tree_.remove("/sys/bus/pci/devices/0000:2a:00.0/numa_node");
+  const auto result = bound({"echo", "started"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_EQ(result.err,
+            "distrun launch: --numa-binding: cannot read /sys/bus/pci/devices/0000:2a:00.0/"
+            "numa_node: no such file or directory; remove the flag\n");
 }
 
 }  // namespace

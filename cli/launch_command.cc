@@ -130,6 +130,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "no-python", flags_.no_python);
   bind_flag(*command_, "run-path", flags_.run_path);
   bind_flag(*command_, "virtual-local-rank", flags_.virtual_local_rank);
+  bind_flag(*command_, "numa-binding", flags_.numa_binding);
   bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "dry-run", flags_.dry_run);
   bind_flag(*command_, "nnodes", flags_.nnodes);
@@ -166,7 +167,6 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "monitor-interval", flags_.monitor_interval);
   bind_flag(*command_, "event-log-handler", flags_.event_log_handler);
   bind_flag(*command_, "logs-specs", flags_.logs_specs);
-  bind_flag(*command_, "numa-binding", flags_.numa_binding);
   bind_flag(*command_, "print-completion", flags_.print_completion);
   add_help_flag(*command_, "Help");
 }
@@ -214,6 +214,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   if (!command) return fail(command.error());
   auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
+  if (const auto bound = bind_workers(*plan); !bound) return fail(bound.error());
   if (flags_.dry_run) {
     out << dry_run_text(*plan) << std::flush;
     return 0;

@@ -22,6 +22,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kWorkers, "no-python", 0, kNoValue, kVariable, kSame, "Execute PROGRAM directly, without Python, even if PROGRAM ends with .py."},
     {kWorkers, "run-path", 0, kNoValue, kVariable, kBetter, "Run PROGRAM with Python, even if PROGRAM does not end with .py."},
     {kWorkers, "virtual-local-rank", 0, kNoValue, kVariable, kSame, "Set LOCAL_RANK to 0 in every worker, and set CUDA_VISIBLE_DEVICES to a different GPU for each worker."},
+    {kWorkers, "numa-binding", 0, "KIND", kNoVariable, kLimited, "Let each worker run only on CPUs near its GPU. Local rank 0 has the first visible GPU, local rank 1 the second, and so on. KIND is node (all CPUs of the NUMA node of the GPU), socket (all CPUs of its socket), exclusive (the cores of the NUMA node, divided among the GPUs of the node) or core-complex (CPUs of the NUMA node that share a cache)."},
     {kWorkers, "role", 0, "NAME", kVariable, kSame, "Role of the workers. The variable ROLE_NAME of each worker contains NAME. The default prefix of output lines contains NAME too."},
     {kWorkers, "dry-run", 0, kNoValue, kNoVariable, kOwn, "Print the command of each worker, and the environment variables that distrun sets or removes. No worker is started."},
     {kNodes, "nnodes", 0, "N", kVariable, kLimited, "Number of nodes (machines) in the run. You must start distrun launch on each node."},
@@ -65,7 +66,6 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kCompatibility, "monitor-interval", 0, "SECONDS", kVariable, kBetter, "This flag has no effect, because distrun notices at once when a worker exits."},
     {kCompatibility, "event-log-handler", 0, "NAME", kVariable, kLimited, "NAME must be null. To record events, use --events."},
     {kCompatibility, "logs-specs", 0, "NAME", kNoVariable, kLimited, "This flag is not supported, because distrun cannot load Python plug-ins."},
-    {kCompatibility, "numa-binding", 0, "KIND", kNoVariable, kLimited, "This flag is not supported. Instead, start a script that reads LOCAL_RANK and calls numactl."},
     {kCompatibility, "print-completion", 0, "SHELL", kNoVariable, kLimited, "SHELL is bash or zsh. Print the completion script for this shell, and exit."},
     {kHelp, "help", 'h', kNoValue, kNoVariable, kSame, "Print this help and exit."},
 });

@@ -89,6 +89,9 @@ LaunchOptions OptionsBuilder::build() {
   take_program();
   options_.nproc_per_node =
       taken("nproc-per-node", parse_worker_count(flags_.nproc_per_node, machine_));
+  if (line_.find("numa-binding") != nullptr) {
+    options_.numa_binding = taken("numa-binding", parse_numa_binding(flags_.numa_binding));
+  }
   options_.max_restarts = taken("max-restarts", parse_number<int>(flags_.max_restarts, 0));
   take_nodes();
   take_store();
@@ -284,10 +287,6 @@ void OptionsBuilder::check_what_is_not_used() const {
   if (!flags_.logs_specs.empty()) {
     refuse("logs-specs",
            "'" + flags_.logs_specs + "' is a Python plug-in, which is not supported; remove it");
-  }
-  if (!flags_.numa_binding.empty()) {
-    refuse("numa-binding",
-           "is not supported yet; start a script that reads LOCAL_RANK and calls numactl");
   }
 }
 

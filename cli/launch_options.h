@@ -34,13 +34,14 @@ struct LaunchFlags {
   std::string timeout, hang_after;                                // Seconds; empty: none.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
+  std::string numa_binding;
   LogFlags log;
   std::string events, html, trace, record;  // Paths; empty: none.
   std::string metrics_port, metrics_host = "127.0.0.1";
   std::string save_digests, compare_digests;  // Paths; empty: none.
   bool dry_run = false;
   std::string print_completion;  // Never set: read() answers it.
-  std::string start_method = "spawn", event_log_handler = "null", logs_specs, numa_binding;
+  std::string start_method = "spawn", event_log_handler = "null", logs_specs;
 };
 
 // `line` has the program, and the flags that were given. Throws CLI::ParseError, which names the

@@ -142,6 +142,7 @@ REFUSED = [
     (["--master-port=x", "WORKER"], {}, False),
     (["--logs-specs=none-such", "WORKER"], {}, False),
     (["--numa-binding=everywhere", "WORKER"], {}, False),
+    (["--numa-binding=node", "WORKER"], {"CUDA_VISIBLE_DEVICES": ""}, False),
     (["-m", "--no-python", "WORKER"], {}, True),
     (["--virtual-local-rank", "--nproc-per-node=2", "WORKER"], {"CUDA_VISIBLE_DEVICES": "0"}, False),
     (["--no-python", "/no/such/program"], {}, False),

@@ -12,6 +12,7 @@ errors/untested.txt and errors/untested_library.txt.
 
 import functools
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -125,6 +126,41 @@ def can_be_alone():
     return subprocess.run([*ALONE, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+# Runs a command where /proc/driver, /sys and /dev are those of make_machine().
+WITH_GPUS = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", """
+mount --bind proc/driver /proc/driver
+mount --bind sys /sys
+mount --bind /dev/null dev/null
+mount --rbind dev /dev
+exec "$@"
+""", "sh"]
+
+
+@functools.cache
+def can_have_gpus():
+    with tempfile.TemporaryDirectory() as folder:
+        make_machine(folder, 1)
+        return subprocess.run([*WITH_GPUS, "true"], cwd=folder, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def make_machine(folder, gpus):
+    """Makes the files of a machine whose GPUs and CPUs are in NUMA node 0, and whose CPUs are threads of one core."""
+    def write(path, text):
+        file = pathlib.Path(folder) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    write("dev/null", "")
+    for gpu in range(gpus):
+        address = f"0000:{gpu + 17}:00.0"
+        write(f"proc/driver/nvidia/gpus/{address}/information", f"GPU UUID: \t GPU-{gpu}{gpu}\nDevice Minor: \t {gpu}\n")
+        write(f"sys/bus/pci/devices/{address}/numa_node", "0\n")
+        write(f"dev/nvidia{gpu}", "")
+    write("sys/devices/system/node/node0/cpulist", "0-8191\n")
+    for cpu in os.sched_getaffinity(0):
+        write(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", "0-8191\n")
+
+
 def write_case(case, status, err, folder, port):
     """Puts what was printed into the case's file, with {…} for what varies."""
     err = err.replace(folder, "{folder}")
@@ -142,7 +178,7 @@ def write_case(case, status, err, folder, port):
 
 def run_case(program, case, update):
     """What is wrong with the case; empty if nothing."""
-    if case.get("alone") and not can_be_alone():
+    if (case.get("alone") and not can_be_alone()) or (case.get("gpus") and not can_have_gpus()):
         print(f"not run, as namespaces cannot be made here: {case['run']}")
         return ""
     folder = tempfile.mkdtemp()
@@ -152,6 +188,8 @@ def run_case(program, case, update):
     elif not store and "{port}" in case["run"]:
         port = free_port()
     try:
+        if case.get("gpus"):
+            make_machine(folder, case["gpus"])
         if "setup" in case:
             subprocess.run(["sh", "-ec", case["setup"]], cwd=folder, check=True, timeout=TIMEOUT_S)
         words = [word.replace("{port}", str(port)).replace("{folder}", folder)
@@ -159,6 +197,8 @@ def run_case(program, case, update):
         words[0] = shutil.copy(program, folder) if case.get("copied") else program
         if case.get("alone"):
             words = [*ALONE, *words]
+        if case.get("gpus"):
+            words = [*WITH_GPUS, *words]
         ran = subprocess.run(words, cwd=folder, capture_output=True, timeout=TIMEOUT_S,
                              input=case.get("stdin", "").encode(),
                              env=environment(folder) | case.get("env", {}))

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/plan/log_choice.h"
+#include "launcher/plan/numa_binding.h"
 #include "launcher/plan/store_choice.h"
 
 namespace distrun {
@@ -38,6 +39,7 @@ struct LaunchOptions {
   bool no_python = false;           // Never put python3 before the program.
   bool python = false;              // Always put it, unless no_python.
   bool virtual_local_rank = false;  // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
+  std::optional<NumaBinding> numa_binding;  // Workers run only on CPUs near their GPUs.
   std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> forward_signals;
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.

@@ -47,6 +47,20 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
   return plan;
 }
 
+Result<void> bind_workers(LaunchPlan& plan, const std::string& root) {
+  if (!plan.options.numa_binding) return {};
+  const NumaBinding binding = *plan.options.numa_binding;
+  const auto cpus = [&]() -> Result<std::vector<CpuSet>> {
+    const auto machine = read_numa_machine(group_of(binding), usable_cpus(), root);
+    if (!machine) return machine.error();
+    return cpus_near_gpus(binding, static_cast<int>(plan.workers.size()), *machine,
+                          plan.environment.get("CUDA_VISIBLE_DEVICES"));
+  }();
+  if (!cpus) return cpus.error().with_context("--numa-binding");
+  for (std::size_t i = 0; i < plan.workers.size(); ++i) plan.workers[i].cpus = (*cpus)[i];
+  return {};
+}
+
 std::string command_line(const WorkerPlan& worker) {
   std::vector<std::string> words;
   for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));

@@ -5,12 +5,13 @@
 //     if (!plan) return plan.error();
 //     for (const WorkerPlan& worker : plan->workers) …
 //
-// Pure. worker_environment.h has the variables of a worker.
+// Pure, except for bind_workers(). worker_environment.h has the variables of a worker.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "common/os/cpu_set.h"
 #include "common/os/environment.h"
 #include "common/rank.h"
 #include "distrun/result.h"
@@ -23,6 +24,7 @@ struct WorkerPlan {
   Rank rank;
   LocalRank local_rank;
   std::vector<std::string> arguments;  // Including argv[0].
+  CpuSet cpus = {};                    // It runs only on these; empty: on the launcher's.
 };
 
 struct LaunchPlan {
@@ -40,6 +42,10 @@ struct LaunchPlan {
 // --virtual-local-rank.
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
+
+// Under --numa-binding, chooses the CPUs of each worker. Fails with kInvalidArgument, and names the
+// flag. `root` contains /proc, /sys and /dev.
+Result<void> bind_workers(LaunchPlan& plan, const std::string& root = "");
 
 // The arguments, quoted for a shell.
 std::string command_line(const WorkerPlan& worker);

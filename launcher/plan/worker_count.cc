@@ -4,8 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include <sched.h>
-
+#include "common/os/cpu_set.h"
 #include "common/text/parse_number.h"
 #include "common/text/words.h"
 
@@ -14,12 +13,6 @@ namespace distrun {
 namespace {
 
 constexpr int kWorkersMax = 65536;
-
-int usable_cpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  return ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-}
 
 int gpu_files() {
   int found = 0;
@@ -59,11 +52,7 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
 int visible_gpus(int gpus, const std::optional<std::string>& visible_devices) {
   if (!visible_devices) return gpus;
   std::set<std::string> seen;
-  for (std::size_t begin = 0; begin <= visible_devices->size();) {
-    const std::size_t end = std::min(visible_devices->find(',', begin), visible_devices->size());
-    const std::string device(
-        trimmed(std::string_view(*visible_devices).substr(begin, end - begin)));
-    begin = end + 1;
+  for (const std::string& device : listed_devices(*visible_devices)) {
     const bool by_name = device.starts_with("GPU-") || device.starts_with("MIG-");
     if (!by_name && !parse_number<int>(device, 0, gpus - 1)) break;
     if (!seen.insert(device).second) return 0;
@@ -71,8 +60,18 @@ int visible_gpus(int gpus, const std::optional<std::string>& visible_devices) {
   return static_cast<int>(seen.size());
 }
 
+std::vector<std::string> listed_devices(std::string_view visible_devices) {
+  std::vector<std::string> devices;
+  for (std::size_t begin = 0; begin <= visible_devices.size();) {
+    const std::size_t end = std::min(visible_devices.find(',', begin), visible_devices.size());
+    devices.emplace_back(trimmed(visible_devices.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return devices;
+}
+
 Machine this_machine(const Environment& environment) {
-  return {.cpus = usable_cpus(),
+  return {.cpus = std::max(static_cast<int>(usable_cpus().size()), 1),
           .gpus = visible_gpus(gpu_files(), environment.get("CUDA_VISIBLE_DEVICES"))};
 }
 

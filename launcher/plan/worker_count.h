@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/os/environment.h"
 #include "distrun/result.h"
@@ -28,6 +29,9 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine);
 // How many of `gpus` devices programs see under CUDA_VISIBLE_DEVICES (nullopt: all). As in CUDA,
 // the first invalid entry ends the list, and a duplicate makes it empty. Pure.
 int visible_gpus(int gpus, const std::optional<std::string>& visible_devices);
+
+// The entries of CUDA_VISIBLE_DEVICES, without spaces around them. Pure.
+std::vector<std::string> listed_devices(std::string_view visible_devices);
 
 // This machine, as seen by a process with this environment.
 Machine this_machine(const Environment& environment);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/os/cpu_set.h"
+
 namespace distrun {
 namespace {
 
@@ -41,6 +43,10 @@ TEST(WorkerCountTest, ReadsVisibleDevicesLikeCuda) {
   EXPECT_EQ(visible_gpus(4, "1,1"), 0);
   EXPECT_EQ(visible_gpus(4, "GPU-8932f937,GPU-14aa32a4"), 2);
   EXPECT_EQ(visible_gpus(0, "0"), 0);
+}
+
+TEST(WorkerCountTest, CountsTheCpusThatThisProcessMayUse) {
+  EXPECT_EQ(this_machine({}).cpus, static_cast<int>(usable_cpus().size()));
 }
 
 }  // namespace

@@ -83,11 +83,14 @@ class AllSignalsBlocked {
 
 // The child's report if it could not execute the program.
 struct Failure {
-  bool in_exec;  // Otherwise before exec().
+  enum class Step { kSetUp, kBind, kExec };
+  Step step;
   int error_number;
 };
 
 struct VforkLauncher : process::posix::default_launcher {
+  explicit VforkLauncher(const CpuSet& cpus) : cpus_(cpus) {}
+
   template <class... Inits>
   Result<pid_t> operator()(const std::string& executable, const char* const* arguments,
                            Inits&... inits) {
@@ -96,16 +99,19 @@ struct VforkLauncher : process::posix::default_launcher {
     const UniqueFd failure_from(ends[0]);
     UniqueFd failure_to(ends[1]);
     const process::filesystem::path path(executable);
+    const CpuMask mask(cpus_);
 
     // NOLINTBEGIN(clang-analyzer-*): vfork is intended; on_exec_setup() makes only system calls.
     const pid_t child = ::vfork();
     if (child == 0) {
       const error_code error =
           process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
-      Failure failure{.in_exec = !error, .error_number = error.value()};
-      if (failure.in_exec) {
+      Failure failure{Failure::Step::kSetUp, error.value()};
+      if (!error && !cpus_.empty() && !mask.bind_this_thread()) {
+        failure = {Failure::Step::kBind, errno};
+      } else if (!error) {
         ::execve(path.c_str(), const_cast<char* const*>(arguments), const_cast<char* const*>(env));
-        failure.error_number = errno;
+        failure = {Failure::Step::kExec, errno};
       }
       [[maybe_unused]] const auto told = ::write(failure_to.get(), &failure, sizeof(failure));
       ::_exit(127);
@@ -119,7 +125,12 @@ struct VforkLauncher : process::posix::default_launcher {
     if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
     ::waitpid(child, nullptr, 0);
     const int number = failure.error_number;
-    if (!failure.in_exec) return Error::from_errno("set up a process for " + executable, number);
+    if (failure.step == Failure::Step::kSetUp) {
+      return Error::from_errno("set up a process for " + executable, number);
+    }
+    if (failure.step == Failure::Step::kBind) {
+      return Error::from_errno("bind to CPUs " + cpu_list(cpus_), number);
+    }
     Error error = Error::from_errno("exec " + executable, number);
     if (number == ENOENT) {
       error.kind = ErrorKind::kNotFound;
@@ -131,6 +142,9 @@ struct VforkLauncher : process::posix::default_launcher {
     }
     return error;
   }
+
+ private:
+  const CpuSet& cpus_;
 };
 
 }  // namespace
@@ -141,7 +155,7 @@ Result<WorkerProcess> spawn_process(const SpawnRequest& request) {
   arguments.push_back(nullptr);
   const Environment::Block environment = request.environment.block();
 
-  VforkLauncher launcher;
+  VforkLauncher launcher(request.cpus);
   launcher.env = environment.pointers();
   process::process_stdio stdio{request.in, request.out, request.err};
   Result<pid_t> pid = [&] {

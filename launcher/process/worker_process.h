@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include "common/os/cpu_set.h"
 #include "common/os/environment.h"
 #include "common/os/unique_fd.h"
 #include "distrun/process_end.h"
@@ -36,6 +37,7 @@ struct SpawnRequest {
   Environment environment;
   int in = 0, out = 1, err = 2;  // Its descriptors 0, 1 and 2; the caller's stay open.
   bool keeps_session = false;    // Keeps the terminal; only the group is new.
+  CpuSet cpus = {};              // It and its children run only on these; empty: on the caller's.
 };
 
 struct WorkerProcess {

@@ -112,6 +112,34 @@ TEST(WorkerProcessTest, StartsWithNoSignalBlockedAndDefaultSigpipe) {
   EXPECT_EQ(std::stoull(ignored, nullptr, 16) & (1ull << (SIGPIPE - 1)), 0u) << ignored;
 }
 
+TEST(WorkerProcessTest, RunsOnTheGivenCpusLikeItsChildren) {
+  const CpuSet usable = usable_cpus();
+  OutputPipe pipe;
+  SpawnRequest request =
+      shell("sed -n 's/Cpus_allowed_list:\t//p' /proc/$$/status /proc/self/status", pipe.to.get());
+  request.cpus = {*usable.rbegin()};
+  const auto started = spawn_process(request).value();
+  pipe.to.reset();
+  const std::string line = cpu_list(request.cpus) + "\n";
+  EXPECT_EQ(read_all(pipe.from.get()), line + line);
+  wait_for_end(started);
+  end_group(started);
+  EXPECT_EQ(usable_cpus(), usable) << "the launcher itself is not bound";
+  EXPECT_EQ(output_of("sed -n 's/Cpus_allowed_list:\t//p' /proc/$$/status"),
+            cpu_list(usable) + "\n");
+}
+
+TEST(WorkerProcessTest, CpusThatDoNotExistAreAnErrorAndLeaveNoProcess) {
+  SpawnRequest request = shell("echo started", STDOUT_FILENO);
+  request.cpus = {kCpusMax - 2, kCpusMax - 1};
+  const auto started = spawn_process(request);
+  ASSERT_TRUE(started.has_error());
+  EXPECT_EQ(started.error().kind, ErrorKind::kSystem);
+  EXPECT_EQ(started.error().message, "bind to CPUs 8190-8191: invalid argument");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
 TEST(WorkerProcessTest, FailedExecIsAnErrorAndLeavesNoProcess) {
   SpawnRequest request{.executable = "/no/such/program", .arguments = {"x"}};
   auto started = spawn_process(request);

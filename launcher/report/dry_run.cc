@@ -40,11 +40,12 @@ std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const 
 }
 
 std::string headline(const LaunchPlan& plan, const WorkerPlan& worker) {
+  const std::string cpus = worker.cpus.empty() ? "" : ", on CPUs " + cpu_list(worker.cpus);
   if (plan.options.nnodes == 1) {
-    return fmt::format("# rank {} of {}\n", worker.rank.value(), plan.workers.size());
+    return fmt::format("# rank {} of {}{}\n", worker.rank.value(), plan.workers.size(), cpus);
   }
-  return fmt::format("# local rank {} of {} on node {} of {}\n", worker.local_rank.value(),
-                     plan.workers.size(), plan.options.node_rank, plan.options.nnodes);
+  return fmt::format("# local rank {} of {} on node {} of {}{}\n", worker.local_rank.value(),
+                     plan.workers.size(), plan.options.node_rank, plan.options.nnodes, cpus);
 }
 
 }  // namespace

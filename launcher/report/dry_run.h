@@ -1,5 +1,5 @@
 // What `distrun launch --dry-run` prints: each worker's command and the variables that distrun sets
-// or removes, as shell commands.
+// or removes, as shell commands. The comment before each names its CPUs under --numa-binding.
 //
 //     # rank 0 of 2
 //     env -u DISTRUN_INIT_METHOD … LOCAL_RANK=0 … /usr/bin/python3 -u train.py --lr 0.1

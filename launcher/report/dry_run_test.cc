@@ -63,6 +63,17 @@ TEST(DryRunTest, MarksRanksAsUnknownWithSeveralNodes) {
   EXPECT_THAT(all, Not(HasSubstr("RANK=0 of")));
 }
 
+TEST(DryRunTest, ShowsTheCpusOfBoundWorkers) {
+  LaunchPlan plan = make_plan(two_workers(), kCommand, {}).value();
+  plan.workers[0].cpus = {0, 1, 2, 8};
+  plan.workers[1].cpus = {3};
+  EXPECT_THAT(dry_run_text(plan), AllOf(StartsWith("# rank 0 of 2, on CPUs 0-2,8\nenv"),
+                                        HasSubstr("\n# rank 1 of 2, on CPUs 3\nenv")));
+  plan.options.nnodes = 3;
+  EXPECT_THAT(dry_run_text(plan),
+              StartsWith("# local rank 0 of 2 on node 0 of 3, on CPUs 0-2,8\n"));
+}
+
 TEST(DryRunTest, OmitsInheritedVariables) {
   Environment environment;
   environment.set("SECRET", "do not print");

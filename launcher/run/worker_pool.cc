@@ -61,7 +61,8 @@ Result<pid_t> WorkerPool::start(LocalRank local_rank, const RunPlace& place, con
                                 .environment = worker_environment(plan_, planned, place),
                                 .in = reads ? in_ : null_.get(),
                                 .out = output.out,
-                                .err = output.err});
+                                .err = output.err,
+                                .cpus = planned.cpus});
   if (!process) return process.error();
   Member& member = at(local_rank);
   member.process = std::move(*process);
