@@ -18,15 +18,14 @@ namespace {
 
 using internal::CallSite;
 using internal::group_rank_of;
+using internal::has_cpu_backend;
 using internal::is_for_this_rank;
 using internal::run_collective;
 
 // The CPU if the group has a backend for it, else the current device of the group's first backend.
 c10::Device device_of(const CallSite& site) {
-  const auto devices = site.group->getDeviceTypes();
-  const bool has_cpu = std::any_of(devices.begin(), devices.end(),
-                                   [](const c10::Device& one) { return one.is_cpu(); });
-  return has_cpu || devices.empty() ? at::kCPU : devices.front().type();
+  if (has_cpu_backend(*site.group.process_group())) return at::kCPU;
+  return site.group->getDeviceTypes().at(0).type();
 }
 
 // The first `size` bytes, padded with zeros.

@@ -71,6 +71,12 @@ const char* name_of(const c10d::ReduceOp& op) {
   }
 }
 
+bool has_cpu_backend(const c10d::ProcessGroup& group) {
+  const auto devices = group.getDeviceTypes();
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const c10::Device& one) { return one.is_cpu(); });
+}
+
 std::int64_t numel_sent(const at::Tensor& tensor) {
   return tensor.numel() * (tensor.is_complex() ? 2 : 1);
 }

@@ -68,6 +68,8 @@ std::ostream& operator<<(std::ostream& out, const Described& what);
 // Returns the group rank of `rank`. Throws if it is not in the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
+bool has_cpu_backend(const c10d::ProcessGroup& group);
+
 // A complex element counts as two.
 std::int64_t numel_sent(const at::Tensor& tensor);
 

@@ -102,10 +102,8 @@ bool is_nccl(const c10d::ProcessGroup& group) {
 // both, call the backend directly.
 template <class Act>
 auto by_backend_of_barriers(c10d::ProcessGroup& group, const Act& act) {
-  const auto devices = group.getDeviceTypes();
-  const bool has_cpu = std::any_of(devices.begin(), devices.end(),
-                                   [](const c10::Device& one) { return one.is_cpu(); });
-  return has_cpu || is_nccl(group) ? act(group) : act(*group.getBackend(devices.at(0).type()));
+  if (internal::has_cpu_backend(group) || is_nccl(group)) return act(group);
+  return act(*group.getBackend(group.getDeviceTypes().at(0).type()));
 }
 
 bool are_of_one_size(const Tensors& tensors, const at::Tensor& like) {

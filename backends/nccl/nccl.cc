@@ -18,8 +18,8 @@ namespace {
 using c10d::ProcessGroupNCCL;
 using Options = ProcessGroupNCCL::Options;
 
-// NCCL needs a GPU for each rank. A program that has chosen the first GPU cannot be told from one
-// that has chosen none.
+// NCCL needs a GPU for each rank. CUDA does not say whether a program has chosen the first GPU or
+// none.
 void choose_gpu_of_local_rank() {
   const int count = c10::cuda::device_count();
   const char* const text = std::getenv("LOCAL_RANK");

@@ -143,10 +143,7 @@ std::string dump(const json& document) {
 // JSON takes up to six bytes ("\\u0000") per byte; message, headline and callstack must fit.
 constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
 
-std::string beginning(const std::string& text) {
-  if (text.size() <= kTextBytesMax) return text;
-  return std::string(cut_to_bytes(text, kTextBytesMax)) + "…";
-}
+std::string beginning(const std::string& text) { return shortened(text, kTextBytesMax); }
 
 Result<void> write_text(const std::string& path, std::string_view text) {
   const UniqueFd file(

@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
 
-// Two of the 16 sums: the widest vector of any x86-64 or ARM processor.  Wider ones are hardly
-// faster, because memory limits the speed.
+// Two of the 16 sums: the widest vector that every x86-64 and ARM processor has.  Wider ones are
+// hardly faster, because memory limits the speed.
 typedef std::uint64_t Pair __attribute__((vector_size(2 * kWord)));  // NOLINT
 constexpr std::size_t kPairs = 8, kRow = kPairs * sizeof(Pair);
 

@@ -6,6 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+
+#include <fcntl.h>
 
 #include "common/operations/operation.h"
 
@@ -44,5 +47,15 @@ struct OperationPage {
   std::array<OperationSlot, kOperationSlots> ring;  // Operation n is in ring[(n - 1) % slots].
 };
 static_assert(offsetof(OperationPage, ring) == 4096);
+
+// The lock that a writer of the page at `offset` holds; the kernel drops it when the process ends.
+inline struct flock page_lock(off_t offset) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = offset;
+  lock.l_len = 1;
+  return lock;
+}
 
 }  // namespace distrun

@@ -99,13 +99,8 @@ void OperationPages::clear() {
   }
 }
 
-// A writer holds a lock while it lives.
 bool OperationPages::is_recording(std::size_t worker) const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(worker * sizeof(OperationPage));
-  lock.l_len = 1;
+  auto lock = page_lock(static_cast<off_t>(worker * sizeof(OperationPage)));
   return ::fcntl(file_.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

@@ -23,13 +23,8 @@ void copy_text(std::array<char, kSize>& to, std::string_view text) {
 
 std::int64_t nanoseconds(OperationTime time) { return time.time_since_epoch().count(); }
 
-// The lock of one byte at the begin of the page.  The kernel drops it when the process ends.
 bool take(int file, off_t offset) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = offset;
-  lock.l_len = 1;
+  auto lock = page_lock(offset);
   return ::fcntl(file, F_SETLK, &lock) == 0;
 }
 

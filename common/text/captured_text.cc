@@ -27,19 +27,12 @@ std::string_view whole_lines_at_begin(std::string_view text) {
   return is_long ? whole_utf8(text) : text.substr(0, bytes);
 }
 
-// The same from the first start of a line. A text with incomplete UTF-8 starts with 3 bytes of a
-// character at most.
+// The same from the first start of a line.
 std::string_view whole_lines_at_end(std::string_view text) {
-  constexpr std::size_t kCharacterBytesMax = 4;
   const std::size_t line = text.find('\n') + 1;  // 0 if there is none.
   if (line > 0 && line < text.size() && line <= CapturedText::kLineBytesMax)
     return text.substr(line);
-  const auto is_within_character = [&](std::size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
-  };
-  std::size_t begin = 0;
-  while (begin < std::min(kCharacterBytesMax, text.size()) && is_within_character(begin)) ++begin;
-  return text.substr(begin < kCharacterBytesMax ? begin : 0);
+  return from_first_character(text);
 }
 
 }  // namespace

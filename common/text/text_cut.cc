@@ -5,8 +5,13 @@
 
 namespace distrun {
 
+namespace {
+
+constexpr std::size_t kCharacterBytesMax = 4;  // Of UTF-8.
+
+}  // namespace
+
 std::string_view whole_utf8(std::string_view text) {
-  constexpr std::size_t kCharacterBytesMax = 4;
   for (std::size_t back = 1; back <= std::min(text.size(), kCharacterBytesMax); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if (byte < 0x80) break;
@@ -22,15 +27,21 @@ std::string_view cut_to_bytes(std::string_view text, std::size_t bytes_max) {
   return text.size() <= bytes_max ? text : whole_utf8(text.substr(0, bytes_max));
 }
 
-std::string_view cut_to_last_bytes(std::string_view text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  text.remove_prefix(text.size() - bytes_max);
+std::string shortened(std::string_view text, std::size_t bytes_max) {
+  const std::string_view kept = cut_to_bytes(text, bytes_max);
+  return std::string(kept) + (kept.size() < text.size() ? "…" : "");
+}
+
+std::string_view from_first_character(std::string_view text) {
   std::size_t within = 0;  // Bytes that continue a character.
   while (within < text.size() && (static_cast<unsigned char>(text[within]) & 0xC0) == 0x80)
     ++within;
-  // More are not UTF-8.
-  constexpr std::size_t kCharacterBytesMax = 4;
-  return text.substr(within < kCharacterBytesMax ? within : 0);
+  return text.substr(within < kCharacterBytesMax ? within : 0);  // More are not UTF-8.
+}
+
+std::string_view cut_to_last_bytes(std::string_view text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  return from_first_character(text.substr(text.size() - bytes_max));
 }
 
 std::string cut_to_columns(std::string text, int columns) {

@@ -2,6 +2,7 @@
 //
 //     whole_utf8("caf\xC3")      // "caf": é is incomplete
 //     cut_to_bytes("cafés", 4)   // "caf"
+//     shortened("cafés", 4)       // "caf…"
 //     cut_to_last_bytes("éab", 3)  // "ab"
 //     last_newline("a\nb\nc")    // 3
 //     cut_to_columns("cafés", 4)  // "caf…"
@@ -21,7 +22,13 @@ std::string_view whole_utf8(std::string_view text);
 // The beginning of `text`: at most `bytes_max` bytes, without an incomplete character at its end.
 std::string_view cut_to_bytes(std::string_view text, std::size_t bytes_max);
 
-// The end of `text`: the same, without an incomplete character at its beginning.
+// The same, and "…" if something was cut.
+std::string shortened(std::string_view text, std::size_t bytes_max);
+
+// Drops the rest of a character at the beginning; keeps bytes that are not UTF-8.
+std::string_view from_first_character(std::string_view text);
+
+// The end of `text`: at most `bytes_max` bytes, without an incomplete character at its beginning.
 std::string_view cut_to_last_bytes(std::string_view text, std::size_t bytes_max);
 
 // At most `columns` characters of UTF-8; if cut, the last is "…". Control characters count as one.

@@ -20,6 +20,12 @@ TEST(TextCutTest, CutsBetweenCharacters) {
   EXPECT_EQ(cut_to_bytes("é", 0), "");
 }
 
+TEST(TextCutTest, ShowsThatTextWasCut) {
+  EXPECT_EQ(shortened("café", 5), "café");
+  EXPECT_EQ(shortened("café", 4), "caf…");
+  EXPECT_EQ(shortened("", 0), "");
+}
+
 TEST(TextCutTest, TheEndBeginsWithACharacter) {
   EXPECT_EQ(cut_to_last_bytes("éab", 4), "éab");
   EXPECT_EQ(cut_to_last_bytes("éab", 3), "ab");

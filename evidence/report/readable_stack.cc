@@ -136,7 +136,7 @@ std::string raw_description(const Frame& frame) {
     function.erase(0, std::min(function.find_first_not_of('_'), function.size()));
     return fmt::format("{} ({})", function, last_part(frame.module));
   }
-  if (function.size() > kLongest) function = std::string(cut_to_bytes(function, kLongest)) + "…";
+  function = shortened(function, kLongest);
   if (frame.line == 0) return fmt::format("{} ({})", function, last_part(frame.module));
   const std::string_view source =
       frame.module.empty() ? module_path(frame.source) : last_part(frame.source);

@@ -189,8 +189,8 @@ Result<std::vector<CpuSet>> cpus_near_gpus(NumaBinding binding, int workers,
     if (!cpus) return cpus.error();
     if (cpus->empty()) {
       return refused(
-          fmt::format("the GPU {} of local rank {} is on NUMA node {}, of which distrun "
-                      "may use no CPU; allow its CPUs, or remove the flag",
+          fmt::format("the GPU {} of local rank {} is on NUMA node {}, and distrun may use none of "
+                      "its CPUs; allow them, or remove the flag",
                       gpu.address, worker, gpu.node));
     }
     all.push_back(std::move(*cpus));

@@ -82,15 +82,14 @@ TEST(NumaBindingTest, UsesOnlyAllowedCpus) {
   NumaMachine machine = machine_of(NumaBinding::kNode);
   allow_only(machine, {1, 2, 18, 30});
   EXPECT_THAT(lists(NumaBinding::kNode, 1, machine), ElementsAre("1-2,18"));
-  EXPECT_THAT(
-      lists(NumaBinding::kNode, 3, machine),
-      ElementsAre("the GPU 0000:9c:00.0 of local rank 2 is on NUMA node 2, of which distrun "
-                  "may use no CPU; allow its CPUs, or remove the flag"));
+  EXPECT_THAT(lists(NumaBinding::kNode, 3, machine),
+              ElementsAre("the GPU 0000:9c:00.0 of local rank 2 is on NUMA node 2, and distrun may "
+                          "use none of its CPUs; allow them, or remove the flag"));
   for (const auto binding :
        {NumaBinding::kSocket, NumaBinding::kExclusive, NumaBinding::kCoreComplex}) {
     machine = machine_of(binding);
     allow_only(machine, {0, 1, 2, 30});
-    EXPECT_THAT(lists(binding, 3, machine), ElementsAre(HasSubstr("may use no CPU")))
+    EXPECT_THAT(lists(binding, 3, machine), ElementsAre(HasSubstr("may use none of its CPUs")))
         << static_cast<int>(binding);
   }
 }

@@ -1,8 +1,7 @@
 // The GPUs of this machine and the CPUs near them, from /proc and /sys.
 //
 //     auto machine = read_numa_machine(CpuGroup::kCore, usable_cpus());
-//     if (!machine) return machine.error();    // "cannot read /sys/…: no such file or directory;
-//     …"
+//     if (!machine) return machine.error();    // "cannot read /sys/…: no such file or directory"
 //
 // Loads neither CUDA nor NVML: distrun needs no library, and CUDA takes seconds to start. Finds
 // only NVIDIA GPUs.

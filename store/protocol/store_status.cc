@@ -15,18 +15,13 @@ using nlohmann::json;
 
 constexpr std::size_t kShownBytesMax = 200;  // Of a key.
 
-std::string shortened(const std::string& key) {
-  if (key.size() <= kShownBytesMax) return key;
-  return std::string(cut_to_bytes(key, kShownBytesMax)) + "…";
-}
-
 double rounded(double seconds) {
   return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
 }
 
 json json_of(const StoreWait& wait) {
   json object = {{"keys", json::array()}, {"keys_left", wait.keys_left}};
-  for (const std::string& key : wait.keys) object["keys"].push_back(shortened(key));
+  for (const std::string& key : wait.keys) object["keys"].push_back(shortened(key, kShownBytesMax));
   if (wait.arrivals_wanted > 0) {
     object["arrived"] = wait.arrived;
     object["arrivals_wanted"] = wait.arrivals_wanted;

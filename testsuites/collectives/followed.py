@@ -79,6 +79,32 @@ def fail():
     work.wait()
 
 
+def digest_slowly():
+    """The digest is complete before wait() returns, and before backward() does: programs may change the tensors then."""
+    import distrun.collectives as recording
+
+    block_digests, complete = recording.block_digests, []
+
+    def slow_digests(tensors):
+        time.sleep(0.3)
+        blocks = block_digests(tensors)
+        complete.append(True)
+        return blocks
+
+    recording.block_digests = slow_digests
+    x = torch.ones(1 << 20)
+    for count in (1, 2):
+        dist.all_reduce(x)
+        assert len(complete) == count, complete
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    assert len(complete) == 3, complete
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 7))
+    complete.clear()
+    model(torch.ones(4, 300)).sum().backward()
+    assert len(complete) == 1, complete  # Of the only bucket.
+
+
 def run_again():
     x = torch.ones(8)
     dist.all_reduce(x)
@@ -130,6 +156,6 @@ def exchange_values():
 
 dist.init_process_group("gloo")
 {"missing": miss, "absent": lambda: miss(before=0), "killed": be_killed, "values": exchange_values, "disagree": disagree, "skip": skip, "again": run_again,
- "alike": exchange_dtypes, "leave": leave, "fail": fail}[sys.argv[1]]()
+ "alike": exchange_dtypes, "leave": leave, "fail": fail, "slow_digest": digest_slowly}[sys.argv[1]]()
 if sys.argv[1] != "leave":
     dist.destroy_process_group()

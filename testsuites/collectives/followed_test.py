@@ -113,6 +113,11 @@ def leave(distrun, programs):
         expect(status == 0, status, err)
 
 
+def slow_digest(distrun, programs):
+    status, _, err, _ = launch(distrun, "slow_digest", programs, "--digest")
+    expect(status == 0, status, err)
+
+
 def fail(distrun, programs):
     """An exception ends a rank as without recording, although a collective is pending."""
     with tempfile.TemporaryDirectory() as folder:
@@ -242,7 +247,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, absent, disagree, skip, leave, fail, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, absent, disagree, skip, leave, fail, slow_digest, again, alike, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

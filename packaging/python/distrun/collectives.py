@@ -233,7 +233,7 @@ class Recorder:
             self._page.end(number, time.time_ns())
             return result
         boxed = result[-1] if isinstance(result, (list, tuple)) else result
-        is_for_future = op == "all_reduce" and _is_called_by_autograd()
+        is_for_future = self._digests and op == "all_reduce" and _is_called_by_autograd()
         work = self._watched(self._work_of(boxed), number, flags, outputs, is_for_future)
         if work is None:
             return result

@@ -18,13 +18,7 @@ constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
 constexpr std::size_t kTextBytesMax = 1 * kMiB;
 
-std::string cut(std::string text) {
-  if (text.size() > kTextBytesMax) {
-    text.resize(cut_to_bytes(text, kTextBytesMax).size());
-    text += "…";
-  }
-  return text;
-}
+std::string cut(const std::string& text) { return shortened(text, kTextBytesMax); }
 
 // Microseconds since 1970, or null.
 nlohmann::json to_json(const std::optional<WallTime>& time) {

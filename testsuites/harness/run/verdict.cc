@@ -35,8 +35,7 @@ std::string in_one_line(const std::string& text) {
     }
   }
   if (line.ends_with(' ')) line.pop_back();
-  if (line.size() <= kBytesMax) return line;
-  return std::string(cut_to_bytes(line, kBytesMax)) + "…";
+  return shortened(line, kBytesMax);
 }
 
 std::string failure_text(const AssertionFailure& failure) {
