@@ -30,7 +30,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check gpu-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -52,6 +52,7 @@ help:
 	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
 	  'make cuda      the CUDA flavour, with the backend nccl, into build-cuda (CUDA_TORCH=2.11.0); fetches 3 GB, takes 6 GB' \
 	  'make cuda-check  make cuda, then its tests; without a GPU, those that need one are skipped' \
+	  'make gpu-check  make cuda-check on a machine with GPUs, and what needs them; the report is build-cuda/gpu-results.md' \
 	  'make debian-versions  build and test the program in other bare Debians (DEBIAN_SUITES=sid)' \
   'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make check-html  open the HTML reports in Chromium, use them, take screenshots into $(BUILD)/html' \
@@ -154,6 +155,9 @@ ninja-cuda:
 cuda-check: cuda
 	@ctest --test-dir build-cuda --output-on-failure -R '^backends_test\.' -j 2
 	@build-cuda/distrun test
+
+gpu-check: cuda-check
+	@cmake/gpu_check.py build-cuda "$$PWD/.deps/torch-$(CUDA_TORCH)/bin/python3"
 
 debian-versions: packages
 	@cmake/setup.sh packages check

@@ -45,6 +45,9 @@ class BackendTraits {
   // The store of a world that needs no rendezvous.
   virtual c10::intrusive_ptr<c10d::Store> store_without_rendezvous() const;
 
+  // Called on ranks outside a new group whose members split `parent`, the default group's backend.
+  virtual void stay_out_of_split(c10d::Backend& /*parent*/, c10::Device /*device*/) const {}
+
   // Checks of arguments; they throw c10::ValueError through site.check().
 
   // The dtype of a tensor to reduce. Other collectives accept every dtype.

@@ -69,14 +69,15 @@ class ForwardingCollectives : public c10d::Backend {
 };
 
 // Passes these calls on to one backend: collectives, point to point, barriers, coalescing, windows,
-// abort and completion hooks, options, abort and shutdown. The rest is as in c10d::Backend: eager
-// connections, getError(), memory allocators, suspend(), shrink(), time estimates, and
-// reconfigure(), which changes rank and size.
+// abort and completion hooks, options, eager connections, abort and shutdown. The rest is as in
+// c10d::Backend: the bound device, getError(), memory allocators, suspend(), shrink(), time
+// estimates, and reconfigure(), which changes rank and size.
 class ForwardingBackend : public ForwardingCollectives {
  public:
   explicit ForwardingBackend(BackendPtr inner);
 
   c10d::Backend& inner() const { return *inner_; }
+  const BackendPtr& inner_pointer() const { return inner_; }
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
@@ -84,6 +85,9 @@ class ForwardingBackend : public ForwardingCollectives {
   void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
   std::uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
   void setGroupUid(const std::string& uid) override;
+  void eagerConnectSingleDevice(at::Device device) override {
+    inner_->eagerConnectSingleDevice(device);
+  }
   void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
   void abort() override { inner_->abort(); }
   void shutdown() override { inner_->shutdown(); }

@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 
 #include "backends/group/device_backends.h"
+#include "backends/group/forwarding_backend.h"
 #include "backends/group/registered_backends.h"
 #include "common/text/rank_list.h"
 
@@ -38,6 +39,19 @@ ProcessGroup::BackendType default_type(const std::vector<DeviceBackend>& backend
   return ProcessGroup::strToBackendType(has_nccl ? "nccl" : backends.front().backend);
 }
 
+// The backend of the default group that this one can be split from. Null if there is none.
+c10::intrusive_ptr<c10d::Backend> parent_of(const GroupRequest& group, const DeviceBackend& which) {
+  if (group.split_from == nullptr || !group.device || which.device != group.device->type()) {
+    return {};
+  }
+  auto parent = group.split_from->getBackend(which.device);
+  while (const auto* wrapper = dynamic_cast<const ForwardingBackend*>(parent.get())) {
+    parent = wrapper->inner_pointer();
+  }
+  const bool can_split = parent->getBackendName() == which.backend && parent->supportsSplitting();
+  return can_split ? parent : c10::intrusive_ptr<c10d::Backend>();
+}
+
 c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
                                                const DeviceBackend& which,
                                                const c10::intrusive_ptr<c10d::Store>& store) {
@@ -51,11 +65,14 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .timeout = group.timeout,
       .ranks = group.ranks,
       .group_name = group.name,
-      .options = options};
+      .options = options,
+      .device = group.device,
+      .split_from = parent_of(group, which)};
   const RegisteredBackend& registered = find_backend(which.backend);
   auto backend = registered.make(request);
   TORCH_CHECK(backend, "the maker of backend '", which.backend,
               "' returned null; expected a backend");
+  backend->setBoundDeviceId(request.device);  // The group sets only that of a wrapper.
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
   if (!registered.traits->needs_rendezvous()) return backend;  // No other rank exists.
   return make_checked_backend(backend, request);
@@ -67,6 +84,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   auto group = c10::make_intrusive<ProcessGroup>(store, request.rank,
                                                  static_cast<int>(request.ranks.size()));
   group->setDefaultBackend(default_type(backends));
+  group->setBoundDeviceId(request.device);
   // Devices with the same backend share one object, created for the first device, as in Python.
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> made;
   for (const DeviceBackend& one : backends) {
@@ -77,6 +95,14 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   return group;
 }
 
+void connect_at_once(ProcessGroup& group, const GroupRequest& request) {
+  for (const DeviceBackend& one : parse_device_backends(request.backend)) {
+    if (!request.device || request.device->type() != one.device) continue;
+    const auto backend = group.getBackend(one.device);
+    if (backend->supportsSplitting()) backend->eagerConnectSingleDevice(*request.device);
+  }
+}
+
 // Adds the group to errors: if ranks are missing, a backend names at most their group ranks.
 c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
   const auto whose = [&] {
@@ -85,7 +111,12 @@ c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
                     list_of_ranks(request.ranks));
   };
   try {
-    return with_backends(request);
+    auto group = with_backends(request);
+    // Before it connects: the log and the flight recorder of LibTorch show the name.
+    group->setGroupName(request.name);
+    group->setGroupDesc(request.description);
+    connect_at_once(*group, request);
+    return group;
   } catch (c10::Error& error) {
     error.add_context(whose());
     throw;
@@ -96,21 +127,33 @@ c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
 
 }  // namespace
 
-void check_backends(const std::string& backends, const BackendOptions& options) {
+void check_backends(const std::string& backends, const BackendOptions& options,
+                    const std::optional<c10::Device>& device) {
   std::set<std::string> registered;
+  bool has_device = false;
   for (const DeviceBackend& one : parse_device_backends(backends)) {
     find_backend(one.backend).traits->check_options(options);
     if (is_custom(one.backend)) registered.insert(one.backend);
+    has_device = has_device || (device && device->type() == one.device);
   }
+  TORCH_CHECK_VALUE(!device || (!device->is_cpu() && device->has_index()), "device_id is ",
+                    device.value_or(at::kCPU), "; expected a GPU with its index, such as cuda:0");
+  TORCH_CHECK_VALUE(!device || has_device, "device_id is ", device.value_or(at::kCPU),
+                    ", and the backend '", backends, "' has none for it");
   // ProcessGroup has a single slot for backends whose names LibTorch does not know.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two registered backends; LibTorch supports one per group");
 }
 
+void stay_out_of(const GroupRequest& request) {
+  for (const DeviceBackend& one : parse_device_backends(request.backend)) {
+    const auto parent = parent_of(request, one);
+    if (parent) traits_of(*parent).stay_out_of_split(*parent, *request.device);
+  }
+}
+
 std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
   auto group = connect(request);
-  group->setGroupName(request.name);
-  group->setGroupDesc(request.description);
   c10d::register_process_group(request.name, group);
 
   auto state = std::make_shared<GroupState>();

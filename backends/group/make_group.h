@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/group/group_state.h"
@@ -19,6 +21,9 @@ struct GroupRequest {
   std::string backend;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   BackendOptions backend_options;
+  std::optional<c10::Device> device = std::nullopt;  // InitOptions::device_id
+  // The default group, if backends of the new group may be split from it.
+  c10d::ProcessGroup* split_from = nullptr;
   c10::intrusive_ptr<c10d::Store> store;  // The group's keys start with its name.
 };
 
@@ -26,8 +31,12 @@ struct GroupRequest {
 // backends' errors.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
-// Throws c10::ValueError for a malformed text or an unregistered backend, and c10::TypeError for
-// options of another backend.
-void check_backends(const std::string& backends, const BackendOptions& options);
+// To be called on ranks that are not in the group: a split needs all ranks of the split group.
+void stay_out_of(const GroupRequest& request);
+
+// Throws c10::ValueError for a malformed text, an unregistered backend or a device that has none of
+// the backends, and c10::TypeError for options of another backend.
+void check_backends(const std::string& backends, const BackendOptions& options,
+                    const std::optional<c10::Device>& device = std::nullopt);
 
 }  // namespace distrun::internal

@@ -142,7 +142,8 @@ void init_process_group(const InitOptions& options) {
   abandon_groups_of_parent();
   TORCH_CHECK(!is_initialized(), "init_process_group: the process group is already initialized");
   const std::string backend = ascii_lower(options.backend);
-  internal::check_backends(backend, options.backend_options);  // Before it waits.
+  // Before it waits.
+  internal::check_backends(backend, options.backend_options, options.device_id);
   const auto timeout = internal::timeout_of(options);
   check_timeout("init_process_group", timeout);
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
@@ -157,6 +158,7 @@ void init_process_group(const InitOptions& options) {
        .backend = backend,
        .timeout = timeout,
        .backend_options = options.backend_options,
+       .device = options.device_id,
        .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), found.store)});
   made->store = made->group->process_group->getStore();
   made->groups_numbered = 1;
@@ -232,6 +234,9 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .backend = options.backend.empty() ? all.group->backend : ascii_lower(options.backend),
       .timeout = options.timeout.value_or(all.group->timeout),
       .backend_options = options.backend_options,
+      .device = all.group->process_group->getBoundDeviceId(),
+      // A split needs all ranks.
+      .split_from = options.use_local_synchronization ? nullptr : all.group->process_group.get(),
       .store = all.store};
   check_timeout("new_group", request.timeout);
   // Ranks outside the group check too.
@@ -239,7 +244,10 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
   const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
   const bool is_member = place != request.ranks.end();
   request.name = next_group_name(all, request.ranks, options.use_local_synchronization);
-  if (!is_member) return GroupAccess::make(not_a_member(request));
+  if (!is_member) {
+    internal::stay_out_of(request);
+    return GroupAccess::make(not_a_member(request));
+  }
   request.rank = static_cast<int>(place - request.ranks.begin());
   auto state = internal::make_group(request);
   std::erase_if(all.groups, [](const auto& group) { return group.expired(); });

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "backends/group/collective_checks.h"
+#include "backends/nccl/split_color.h"
 #include "common/text/parse_number.h"
 #include "distrun/nccl_options.h"
 
@@ -20,8 +21,13 @@ using Options = ProcessGroupNCCL::Options;
 
 // NCCL needs a GPU for each rank. CUDA does not say whether a program has chosen the first GPU or
 // none.
-void choose_gpu_of_local_rank() {
+void choose_gpu(const std::optional<c10::Device>& device) {
   const int count = c10::cuda::device_count();
+  if (device && count > 0) {
+    TORCH_CHECK_VALUE(0 <= device->index() && device->index() < count, "device_id is ", *device,
+                      ", and ", count, " GPUs are visible");
+    return c10::cuda::set_device(device->index());
+  }
   const char* const text = std::getenv("LOCAL_RANK");
   const auto rank = parse_number<int>(text == nullptr ? "" : text);
   // Without a GPU, ProcessGroupNCCL throws. With one, CUDA_VISIBLE_DEVICES may show each rank its
@@ -66,7 +72,11 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const BackendRequest& reques
   options->timeout = request.timeout;
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
-  choose_gpu_of_local_rank();
+  if (request.split_from) {
+    options->split_from = c10::dynamic_intrusive_pointer_cast<ProcessGroupNCCL>(request.split_from);
+    options->split_color = split_color(request.ranks);
+  }
+  choose_gpu(request.device);
   return c10::make_intrusive<ProcessGroupNCCL>(request.store, request.rank, request.size,
                                                std::move(options));
 }
@@ -96,6 +106,10 @@ class NcclTraits : public BackendTraits {
 
   std::chrono::milliseconds default_timeout() const override {
     return c10d::kProcessGroupNCCLDefaultTimeout;
+  }
+
+  void stay_out_of_split(c10d::Backend& parent, c10::Device device) const override {
+    if (auto* nccl = dynamic_cast<ProcessGroupNCCL*>(&parent)) nccl->performNocolorSplit(device);
   }
 
   void check_dtype(const CallSite& site, const Name& name,

@@ -19,10 +19,11 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <c10/core/DeviceType.h>
+#include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -42,6 +43,13 @@ struct BackendRequest {
   std::string group_name;  // The group's name in LibTorch.
   // The user's options.  If they are null, the backend uses its defaults.
   c10::intrusive_ptr<c10d::Backend::Options> options;
+  // InitOptions::device_id, also for new_group().  If it is set and the backend supports splitting,
+  // the group calls eagerConnectSingleDevice() of the new backend.
+  std::optional<c10::Device> device = std::nullopt;
+  // A backend that the new one can be split from, instead of connecting anew: the default group's
+  // backend with the same name, if `device` is set and it supports splitting.  Null for the default
+  // group, and for groups with GroupOptions::use_local_synchronization.
+  c10::intrusive_ptr<c10d::Backend> split_from = {};
 };
 
 // Creates a backend for a group.

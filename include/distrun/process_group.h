@@ -57,6 +57,7 @@
 #include <utility>
 #include <vector>
 
+#include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "distrun/group.h"
@@ -91,6 +92,11 @@ struct InitOptions {
   // or the backend "fake", the store can be a c10d::HashStore, which only one process can use.
   // `timeout` does not change the timeout of this store.
   c10::intrusive_ptr<c10d::Store> store = {};
+  // The GPU of this rank, such as {at::kCUDA, 1}.  If it is set, init_process_group() selects this
+  // GPU, and "nccl" connects at once instead of in the first collective.  Errors of NCCL then show
+  // early.  new_group() of an "nccl" group then splits the connections of the default group, which
+  // is faster, and connects at once, too.
+  std::optional<c10::Device> device_id = std::nullopt;
 };
 
 // Creates the default group.  After destroy_process_group(), C++ ranks can call this function
@@ -110,7 +116,8 @@ struct InitOptions {
 // Also throws c10::Error if the other ranks do not join within the timeout.  In this case, exit the
 // process, because a second call would read keys that the first call has left in the store.
 // Also throws c10::ValueError if the backend or the init_method is unknown, or if options
-// contradict each other.
+// contradict each other.  This includes a `device_id` without an index, on the CPU, or on a kind of
+// device for which the group has no backend.
 // Also throws c10::TypeError if `backend_options` are the options of another backend.
 // Cost: a "gloo" group with default options starts three threads on each rank and opens a
 // connection to every other rank.  With env://, each process also has one connection to the store.

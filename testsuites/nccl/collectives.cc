@@ -207,6 +207,23 @@ NCCL_TEST(CollectivesTest, test_errors_name_the_argument) {
       "tensor is on cpu, and the default group has no backend for that: it has nccl");
 }
 
+NCCL_TEST(CollectivesTest, test_groups_split_the_default_group) {
+  destroy_process_group();
+  init_process_group("nccl", {.device_id = gpu()});
+  // Each rank has a group of its own: the others must take part in the split.
+  Group own_group;
+  for (int i = 0; i < size(); ++i) {
+    const Group group = new_group({i});
+    if (i == rank()) own_group = group;
+  }
+  const Group all = new_group();
+  const at::Tensor x = own(), y = own();
+  all_reduce(x, ReduceOp::SUM, {.group = own_group});
+  all_reduce(y, ReduceOp::SUM, {.group = all});
+  EXPECT_TENSORS_EQUAL(x, own());
+  EXPECT_TENSORS_EQUAL(y, filled(sum()));
+}
+
 DISTRIBUTED_TEST(nccl, CollectivesTest, test_send_and_receive_on_two_gpus,
                  {.ranks = 2, .min_gpus = 2, .backends = {"nccl"}}) {
   const int other = 1 - rank();

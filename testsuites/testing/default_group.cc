@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include <torch/cuda.h>
 
@@ -16,6 +17,11 @@ namespace {
 // The only backend of torch.distributed that may be missing.
 constexpr const char* kNccl = "nccl";
 
+bool shares_gpus() {
+  const char* const text = std::getenv("DISTRUN_SHARE_GPUS");
+  return text != nullptr && std::string(text) == "1";
+}
+
 }  // namespace
 
 void DefaultGroupTest::SetUp() {
@@ -23,6 +29,11 @@ void DefaultGroupTest::SetUp() {
     GTEST_SKIP() << "backend " << kNccl << " is not registered";
   }
   ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  if (backend() == kNccl && shares_gpus()) {
+    // NCCL lets ranks of one host share no GPU, so each rank says that it has a host of its own.
+    ::setenv("NCCL_HOSTID", ("host" + std::to_string(rank())).c_str(), 0);
+    ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+  }
   init_process_group(backend(), {.timeout = std::chrono::seconds(30)});
 }
 
