@@ -61,6 +61,7 @@
 #include <torch/nn/pimpl.h>
 
 #include "distrun/ddp_reducer.h"
+#include "distrun/detail/module_traits.h"
 #include "distrun/detail/move_arguments.h"
 #include "distrun/visit_tensors.h"
 
@@ -73,26 +74,6 @@ namespace distrun {
 //
 // Throws: c10::ValueError if the module is null.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
-
-namespace internal {
-
-template <class Module>
-struct ModuleOf {
-  using Type = Module;
-};
-template <class Holder>
-requires requires { typename Holder::ContainedType; }
-struct ModuleOf<Holder> {
-  using Type = typename Holder::ContainedType;
-};
-
-}  // namespace internal
-
-// Satisfied if `Module` has a forward() that accepts these arguments.
-template <class Module, class... Arguments>
-concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
-  module.forward(std::forward<Arguments>(arguments)...);
-};
 
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
@@ -197,7 +178,7 @@ class DistributedDataParallel : public torch::nn::Module {
     const auto& device = reducer_.input_device();
     if (!device)
       return static_cast<Output>(module_->forward(std::forward<Arguments>(arguments)...));
-    std::tuple<internal::Moved<Arguments>...> copies(
+    std::tuple<internal::Changed<Arguments>...> copies(
         internal::moved(std::forward<Arguments>(arguments), *device)...);
     return std::apply(
         [&](auto&... copy) {

@@ -1,4 +1,4 @@
-// Moves the tensors in a call's arguments to a device, for DistributedDataParallel.
+// Replaces the tensors in a call's arguments, for the wrappers of modules.
 #pragma once
 
 #include <optional>
@@ -42,19 +42,19 @@ constexpr bool holds_tensors() {
   }
 }
 
-// Moves the tensors that `value` itself has to the device.
-template <class T>
-void move_tensors(T& value, const c10::Device& device) {
-  const auto move = [&](at::Tensor& tensor) {
-    if (tensor.defined()) tensor = tensor.to(device);
+// Replaces the defined tensors that `value` itself has by `change(tensor)`.
+template <class T, class Change>
+void change_tensors(T& value, const Change& change) {
+  const auto replace = [&](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = change(tensor);
   };
-  const auto deeper = [&](auto& within) { internal::move_tensors(within, device); };
+  const auto deeper = [&](auto& within) { internal::change_tensors(within, change); };
   if constexpr (!holds_tensors<T>()) {
     // Nothing.
   } else if constexpr (value_kind<T>() == ValueKind::kTensor) {
-    move(value);
+    replace(value);
   } else if constexpr (value_kind<T>() == ValueKind::kOwn) {
-    for_each_tensor(value, move);
+    for_each_tensor(value, replace);
   } else if constexpr (value_kind<T>() == ValueKind::kVariant) {
     if (!value.valueless_by_exception()) std::visit(deeper, value);
   } else if constexpr (value_kind<T>() == ValueKind::kTuple) {
@@ -66,24 +66,31 @@ void move_tensors(T& value, const c10::Device& device) {
   }
 }
 
-// The type of moved(): a copy if the argument has tensors to move, or else a reference to the
+// The type of changed(): a copy if the argument has tensors to replace, or else a reference to the
 // argument.
 template <class Argument>
-using Moved =
+using Changed =
     std::conditional_t<holds_tensors<std::remove_cvref_t<Argument>>() &&
                            std::is_constructible_v<std::remove_cvref_t<Argument>, Argument>,
                        std::remove_cvref_t<Argument>, Argument&&>;
 
-// Returns the argument, with its tensors on the device.
-template <class Argument>
-Moved<Argument> moved(Argument&& argument, const c10::Device& device) {
-  if constexpr (std::is_reference_v<Moved<Argument>>) {
+// Returns the argument, with `change(tensor)` in place of each of its tensors.
+template <class Argument, class Change>
+Changed<Argument> changed(Argument&& argument, const Change& change) {
+  if constexpr (std::is_reference_v<Changed<Argument>>) {
     return std::forward<Argument>(argument);
   } else {
-    Moved<Argument> copy = std::forward<Argument>(argument);
-    internal::move_tensors(copy, device);
+    Changed<Argument> copy = std::forward<Argument>(argument);
+    internal::change_tensors(copy, change);
     return copy;
   }
+}
+
+// Returns the argument, with its tensors on the device.
+template <class Argument>
+Changed<Argument> moved(Argument&& argument, const c10::Device& device) {
+  return changed(std::forward<Argument>(argument),
+                 [&](const at::Tensor& tensor) { return tensor.to(device); });
 }
 
 }  // namespace distrun::internal

@@ -1,0 +1,136 @@
+// FsdpModule is the part of FullyShardedDataParallel that does not depend on the class of your
+// module (fully_sharded_data_parallel.h).
+//
+//     fsdp.clip_grad_norm_(1.0);
+//     const FsdpState state = fsdp.full_state_dict();       // On every rank.
+//     if (get_rank() == 0) save(state);
+//
+// The functions of this header include all units within the unit that you call them on.  Call them
+// on every rank of the group, in the same order.
+//
+// Throws: the exceptions of collectives.h.
+// Thread safety: one thread at a time.
+// PyTorch source: torch/distributed/fsdp/_fully_shard/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/ordered_dict.h>
+
+#include "distrun/fsdp_options.h"
+
+namespace distrun {
+
+namespace internal {
+
+class FsdpUnit;
+class FsdpForwardCall;
+struct FsdpTree;
+
+}  // namespace internal
+
+// Parameters and buffers by name.  The names are those of the module without
+// FullyShardedDataParallel.
+using FsdpState = torch::OrderedDict<std::string, at::Tensor>;
+
+// The part of a parameter that a rank keeps.
+struct FsdpShard {
+  std::string name;                 // As in FsdpState.
+  std::vector<std::int64_t> sizes;  // Of the whole parameter.
+  // The part begins at this element of the flattened parameter.
+  std::int64_t offset = 0;
+  // The part, with one dimension; empty if this rank has none.  A change changes the parameter.
+  at::Tensor values;
+};
+
+class FsdpModule : public torch::nn::Module {
+ public:
+  // Sets back the flag that no_sync() has set.
+  class NoSync {
+   public:
+    explicit NoSync(std::shared_ptr<internal::FsdpTree> tree);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    std::shared_ptr<internal::FsdpTree> tree_;
+    bool before_;
+  };
+
+  ~FsdpModule() override;
+  FsdpModule(const FsdpModule&) = delete;
+  FsdpModule& operator=(const FsdpModule&) = delete;
+
+  // Returns a guard.  If forward() runs while the guard exists, the backward() of its outputs
+  // accumulates gradients on this rank.  The next backward() without a guard reduces the sum.
+  // Call it on the outermost unit.
+  //
+  // Cost: each rank keeps the gradients of all parameters until the next reduction, in the dtype of
+  // the reduction.
+  [[nodiscard]] NoSync no_sync();
+
+  // Scales the gradients so that the norm of all gradients, over all ranks, is at most `max_norm`.
+  // Returns the norm before that.  `norm_type` can be infinity.  Call it on the outermost unit after
+  // backward().  (torch::nn::utils::clip_grad_norm_() computes a different norm on each rank, which
+  // is wrong.)
+  //
+  // Throws: c10::ValueError if `max_norm` or `norm_type` is not positive.
+  at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
+
+  // Gathers all parameters, and returns copies of them and of the buffers, on their device and in
+  // their own dtype.
+  //
+  // Cost: memory for all parameters on every rank.
+  FsdpState full_state_dict();
+  // Sets the parameters and buffers to these values, of which each rank uses those of its shard.
+  // All ranks need the same values.  `state` must have each name of full_state_dict(), and no other.
+  //
+  // Throws: c10::ValueError if a name is missing or unknown, or if sizes differ.  The module is then
+  // unchanged.
+  void load_full_state_dict(const FsdpState& state);
+
+  // Returns this rank's parts of all parameters.  Does not communicate.
+  std::vector<FsdpShard> shards();
+
+  // Gathers the parameters of this unit and the units within, so that a function other than
+  // forward() can use them.  Call reshard() after that.  A change of a gathered parameter is lost.
+  void unshard();
+  // Frees the gathered parameters.
+  void reshard();
+
+  // These functions throw c10::Error, because a sharded module cannot be moved or converted.  Move
+  // the module before you shard it.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+
+ protected:
+  FsdpModule(const std::shared_ptr<torch::nn::Module>& module, const FsdpOptions& options);
+
+  // One call of forward().  If it is destroyed before end(), the forward has failed.
+  class Forward {
+   public:
+    explicit Forward(const std::shared_ptr<internal::FsdpUnit>& unit);
+    ~Forward();
+    Forward(const Forward&) = delete;
+    Forward& operator=(const Forward&) = delete;
+
+    // What the module gets for an argument's tensor.
+    at::Tensor input(const at::Tensor& tensor);
+    // What the caller gets for the outputs' tensors.
+    std::vector<at::Tensor> end(std::vector<at::Tensor> outputs);
+
+   private:
+    std::shared_ptr<internal::FsdpForwardCall> call_;
+  };
+
+  std::shared_ptr<internal::FsdpUnit> unit_;
+};
+
+}  // namespace distrun

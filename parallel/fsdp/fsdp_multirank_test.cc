@@ -1,0 +1,550 @@
+// FullyShardedDataParallel on every rank of a run, compared with one process that has all data.
+//
+//     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
+//         --gtest_filter='Fsdp*MultirankTest.*'
+#include "distrun/fully_sharded_data_parallel.h"
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <gmock/gmock.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
+
+#include "backends/test/multirank_test.h"
+#include "distrun/collectives.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int kWidth = 6;
+
+// A residual block, whose input is used twice.
+struct BlockImpl : torch::nn::Module {
+  torch::nn::LayerNorm norm{nullptr};
+  torch::nn::Linear wide{nullptr}, narrow{nullptr};
+  BlockImpl() {
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
+    wide = register_module("wide", torch::nn::Linear(kWidth, 2 * kWidth + 1));
+    narrow = register_module("narrow", torch::nn::Linear(2 * kWidth + 1, kWidth));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x + narrow(at::relu(wide(norm(x)))); }
+};
+TORCH_MODULE(Block);
+using Unit = FullyShardedDataParallel<Block>;
+
+// Blocks that are units, or not, with layers around them that belong to no block.
+template <class B>
+struct NetOf : torch::nn::Module {
+  torch::nn::Linear first{nullptr}, last{nullptr};
+  std::vector<std::shared_ptr<B>> blocks;
+  std::function<void(int)> before_block = [](int) {};
+
+  explicit NetOf(const std::function<std::shared_ptr<B>()>& make) {
+    first = register_module("first", torch::nn::Linear(3, kWidth));
+    for (int i = 0; i < 3; ++i) {
+      blocks.push_back(register_module("block" + std::to_string(i), make()));
+    }
+    last = register_module("last", torch::nn::Linear(kWidth, 2));
+    register_buffer("seen", at::zeros({2}));
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor x = first(input);
+    for (int i = 0; i < 3; ++i) {
+      before_block(i);
+      x = blocks[static_cast<std::size_t>(i)]->forward(x);
+    }
+    return last(x);
+  }
+};
+using PlainNet = NetOf<BlockImpl>;
+using ShardedNet = NetOf<Unit>;
+
+class FsdpMultirankTest : public MultirankTest {
+ protected:
+  // Other weights on each rank, to detect a missing broadcast.
+  void SetUp() override {
+    MultirankTest::SetUp();
+    torch::manual_seed(static_cast<std::uint64_t>(get_rank()) + 1);
+  }
+
+  static std::shared_ptr<ShardedNet> sharded_net(const FsdpOptions& options = {}) {
+    return std::make_shared<ShardedNet>([&] { return std::make_shared<Unit>(Block(), options); });
+  }
+
+  // The plain net with the values of the sharded one.
+  static std::shared_ptr<PlainNet> plain_copy(FsdpModule& fsdp) {
+    auto plain = std::make_shared<PlainNet>([] { return std::make_shared<BlockImpl>(); });
+    copy_values(fsdp.full_state_dict(), *plain);
+    return plain;
+  }
+  static void copy_values(const FsdpState& state, const torch::nn::Module& module) {
+    const at::NoGradGuard no_grad;
+    for (const auto& one : module.named_parameters()) one.value().copy_(state[one.key()]);
+  }
+  static void expect_values(const FsdpState& state, const torch::nn::Module& module,
+                            double tolerance = 1e-5) {
+    for (const auto& one : module.named_parameters()) {
+      const at::Tensor* const found = state.find(one.key());
+      ASSERT_NE(found, nullptr) << one.key();
+      EXPECT_EQ(found->sizes(), one.value().sizes()) << one.key();
+      EXPECT_TRUE(found->allclose(one.value().detach(), tolerance, tolerance))
+          << one.key() << " differs by " << (*found - one.value()).abs().max().item<double>();
+    }
+  }
+
+  static at::Tensor input_of(int rank, int step) {
+    return at::arange(12, at::kFloat).view({4, 3}).sin() + 0.1 * rank - 0.2 * step;
+  }
+  static at::Tensor input(int step = 0) { return input_of(get_rank(), step); }
+  static at::Tensor all_inputs(int step = 0) {
+    return at::cat(of_all_ranks([&](int rank) { return input_of(rank, step); }));
+  }
+  static at::Tensor loss(const at::Tensor& output) { return (output - 1).pow(2).mean(); }
+
+  // Trains both, and compares the parameters.
+  template <class Fsdp>
+  static void expect_same_training(Fsdp& fsdp, PlainNet& plain, int steps = 10) {
+    torch::optim::Adam optimizer(fsdp.parameters(), torch::optim::AdamOptions(0.01));
+    torch::optim::Adam plain_optimizer(plain.parameters(), torch::optim::AdamOptions(0.01));
+    for (int step = 0; step < steps; ++step) {
+      optimizer.zero_grad();
+      loss(fsdp(input(step))).backward();
+      optimizer.step();
+      plain_optimizer.zero_grad();
+      loss(plain.forward(all_inputs(step))).backward();
+      plain_optimizer.step();
+    }
+    expect_values(fsdp.full_state_dict(), plain);
+  }
+  static void expect_same_training(const FsdpOptions& inner, const FsdpOptions& outer) {
+    FullyShardedDataParallel fsdp(sharded_net(inner), outer);
+    expect_same_training(fsdp, *plain_copy(fsdp));
+  }
+
+  // The mean gradients of all ranks, whole, by name.
+  static void expect_gradients(FsdpModule& fsdp, const torch::nn::Module& plain) {
+    const auto parameters = fsdp.named_parameters(), whole = plain.named_parameters();
+    for (const FsdpShard& shard : fsdp.shards()) {
+      const at::Tensor gradient = parameters[wrapped(shard.name)].grad();
+      ASSERT_TRUE(gradient.defined()) << shard.name;
+      const at::Tensor expected =
+          whole[shard.name].grad().flatten().narrow(0, shard.offset, shard.values.numel());
+      EXPECT_TRUE(gradient.allclose(expected, 1e-5, 1e-6)) << shard.name;
+    }
+  }
+  // "block0.wide.weight" in a net of units within a unit: "module.block0.module.wide.weight".
+  static std::string wrapped(const std::string& name) {
+    if (!name.starts_with("block")) return "module." + name;
+    const std::size_t dot = name.find('.');
+    return "module." + name.substr(0, dot) + ".module" + name.substr(dot);
+  }
+};
+
+TEST_F(FsdpMultirankTest, TrainsAsOneProcess) { expect_same_training({}, {}); }
+TEST_F(FsdpMultirankTest, TrainsWithoutPrefetch) {
+  expect_same_training({.prefetch = false}, {.prefetch = false});
+}
+TEST_F(FsdpMultirankTest, TrainsWithParametersThatStayGathered) {
+  expect_same_training({.reshard_after_forward = false}, {.reshard_after_forward = true});
+}
+
+TEST_F(FsdpMultirankTest, TrainsAsASingleUnit) {
+  const auto net = std::make_shared<PlainNet>([] { return std::make_shared<BlockImpl>(); });
+  FullyShardedDataParallel fsdp(net);
+  expect_same_training(fsdp, *plain_copy(fsdp));
+}
+
+TEST_F(FsdpMultirankTest, UnitsNeedNoUnitAroundThem) {
+  const auto net = sharded_net();
+  torch::optim::SGD optimizer(net->blocks[1]->parameters(), 0.1);
+  Block plain;
+  copy_values(net->blocks[1]->full_state_dict(), *plain);
+  torch::optim::SGD plain_optimizer(plain->parameters(), 0.1);
+  const auto run = [&](auto& block, const at::Tensor& x, auto& its_optimizer) {
+    its_optimizer.zero_grad();
+    loss(block->forward(at::cat({x, x.cos()}, 1)).sum(1)).backward();
+    its_optimizer.step();
+  };
+  for (int step = 0; step < 3; ++step) {
+    run(net->blocks[1], input(step), optimizer);
+    run(plain, all_inputs(step), plain_optimizer);
+  }
+  expect_values(net->blocks[1]->full_state_dict(), *plain);
+}
+
+TEST_F(FsdpMultirankTest, ParametersAreShardsOutsideOfForwardAndBackward) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto expect_shards = [&] {
+    for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.dim(), 1);
+  };
+  expect_shards();
+  const at::Tensor output = fsdp(input());
+  // The outermost unit keeps its parameters for backward.
+  EXPECT_THAT(fsdp.module()->first->weight.sizes(), ElementsAre(kWidth, 3));
+  EXPECT_EQ(fsdp.module()->blocks[0]->module()->wide->weight.dim(), 1);
+  loss(output).backward();
+  expect_shards();
+  for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.grad().sizes(), one.sizes());
+  {
+    const at::NoGradGuard no_grad;
+    fsdp(input());
+  }
+  expect_shards();
+
+  // Together, the ranks have each element once, and little more.
+  at::Tensor elements = at::zeros({1});
+  for (const FsdpShard& shard : fsdp.shards()) elements += shard.values.numel();
+  all_reduce(elements);
+  std::int64_t whole = 0;
+  for (const auto& one : fsdp.full_state_dict()) whole += one.value().numel();
+  EXPECT_EQ(elements.item<std::int64_t>(), whole - 2);  // "seen" is a buffer.
+}
+
+TEST_F(FsdpMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
+  const auto net = sharded_net({.prefetch = false});
+  FullyShardedDataParallel fsdp(net);
+  std::vector<std::vector<bool>> gathered;
+  net->before_block = [&](int) {
+    gathered.emplace_back();
+    for (const auto& one : net->blocks) {
+      gathered.back().push_back(one->module()->wide->weight.dim() == 2);
+    }
+  };
+  fsdp(input());
+  EXPECT_THAT(gathered, ElementsAre(ElementsAre(false, false, false),
+                                    ElementsAre(false, false, false),
+                                    ElementsAre(false, false, false)));
+  // What autograd has saved does not keep the memory either.
+  const at::Tensor x = at::randn({2, kWidth}, at::kFloat).requires_grad_();
+  Unit unit{Block()};
+  const at::Tensor output = unit(x);
+  unit.unshard();
+  const c10::Storage storage = unit.module()->wide->weight.storage();
+  EXPECT_GT(storage.nbytes(), 0);
+  unit.reshard();
+  EXPECT_EQ(storage.nbytes(), 0);
+  output.sum().backward();
+  EXPECT_EQ(storage.nbytes(), 0);
+  EXPECT_TRUE(x.grad().defined());
+}
+
+TEST_F(FsdpMultirankTest, BackwardTwiceAccumulates) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto plain = plain_copy(fsdp);
+  for (int step = 0; step < 2; ++step) {
+    loss(fsdp(input(step))).backward();
+    loss(plain->forward(all_inputs(step))).backward();
+  }
+  expect_gradients(fsdp, *plain);
+}
+
+TEST_F(FsdpMultirankTest, OneBackwardOfTwoForwards) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto plain = plain_copy(fsdp);
+  (loss(fsdp(input(0))) + loss(fsdp(input(1)))).backward();
+  (loss(plain->forward(all_inputs(0))) + loss(plain->forward(all_inputs(1)))).backward();
+  expect_gradients(fsdp, *plain);
+}
+
+TEST_F(FsdpMultirankTest, AGraphCanBeUsedTwice) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto plain = plain_copy(fsdp);
+  const at::Tensor ours = loss(fsdp(input())), theirs = loss(plain->forward(all_inputs()));
+  for (int i = 0; i < 2; ++i) {
+    ours.backward({}, /*retain_graph=*/true);
+    theirs.backward({}, /*retain_graph=*/true);
+  }
+  expect_gradients(fsdp, *plain);
+}
+
+TEST_F(FsdpMultirankTest, AUnitCanBeUsedTwiceInAForward) {
+  const auto net = sharded_net();
+  net->blocks[2] = net->blocks[0];
+  FullyShardedDataParallel fsdp(net);
+  const auto plain = plain_copy(fsdp);
+  plain->blocks[2] = plain->blocks[0];
+  // Block 2 is still registered, but unused.
+  loss(fsdp(input())).backward();
+  loss(plain->forward(all_inputs())).backward();
+  const at::Tensor expected = plain->blocks[0]->wide->weight.grad();
+  for (const FsdpShard& shard : fsdp.shards()) {
+    if (shard.name != "block0.wide.weight") continue;
+    const at::Tensor own = net->blocks[0]->module()->wide->weight.grad();
+    EXPECT_TRUE(own.allclose(expected.flatten().narrow(0, shard.offset, shard.values.numel())));
+  }
+}
+
+TEST_F(FsdpMultirankTest, NoSyncAccumulatesUntilTheNextReduction) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto plain = plain_copy(fsdp);
+  for (int step = 0; step < 2; ++step) {
+    const auto alone = fsdp.no_sync();
+    loss(fsdp(input(step))).backward();
+  }
+  for (const at::Tensor& one : fsdp.parameters()) EXPECT_FALSE(one.grad().defined());
+  loss(fsdp(input(2))).backward();
+  for (int step = 0; step < 3; ++step) loss(plain->forward(all_inputs(step))).backward();
+  expect_gradients(fsdp, *plain);
+}
+
+TEST_F(FsdpMultirankTest, ClipsTheNormOfAllGradients) {
+  for (const double type : {2.0, 1.0, std::numeric_limits<double>::infinity()}) {
+    SCOPED_TRACE(type);
+    FullyShardedDataParallel fsdp(sharded_net());
+    const auto plain = plain_copy(fsdp);
+    loss(fsdp(input())).backward();
+    loss(plain->forward(all_inputs())).backward();
+    const double norm = fsdp.clip_grad_norm_(0.05, type).item<double>();
+    EXPECT_NEAR(torch::nn::utils::clip_grad_norm_(plain->parameters(), 0.05, type), norm,
+                1e-5 * norm);
+    expect_gradients(fsdp, *plain);
+    EXPECT_NEAR(fsdp.clip_grad_norm_(0.06, type).item<double>(), 0.05, 1e-4);  // Unchanged.
+    EXPECT_NEAR(fsdp.clip_grad_norm_(0.06, type).item<double>(), 0.05, 1e-4);
+  }
+  FullyShardedDataParallel fsdp(sharded_net());
+  EXPECT_EQ(fsdp.clip_grad_norm_(1).item<double>(), 0);  // Without gradients.
+  EXPECT_THAT(error_of([&] { fsdp.clip_grad_norm_(0); }),
+              HasSubstr("max_norm is 0 and norm_type 2; expected more than 0"));
+}
+
+TEST_F(FsdpMultirankTest, AnElementOfSequential) {
+  const torch::nn::Sequential net(torch::nn::Linear(3, kWidth), std::make_shared<Unit>(Block()),
+                                  std::make_shared<Unit>(Block()), torch::nn::ReLU());
+  FullyShardedDataParallel fsdp(net);
+  torch::nn::Sequential plain(torch::nn::Linear(3, kWidth), Block(), Block(),
+                                    torch::nn::ReLU());
+  copy_values(fsdp.full_state_dict(), *plain);
+  torch::optim::SGD optimizer(fsdp.parameters(), 0.1), plain_optimizer(plain->parameters(), 0.1);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    loss(fsdp(input(step))).backward();
+    optimizer.step();
+    plain_optimizer.zero_grad();
+    loss(plain->forward(all_inputs(step))).backward();
+    plain_optimizer.step();
+  }
+  expect_values(fsdp.full_state_dict(), *plain);
+}
+
+// Two inputs and two outputs; the first output needs only the second input.
+struct TwoWaysImpl : torch::nn::Module {
+  at::Tensor a = register_parameter("a", at::full({3}, 2.0)),
+             b = register_parameter("b", at::full({3}, 3.0)),
+             unused = register_parameter("unused", at::ones({20})),
+             frozen = register_parameter("frozen", at::full({3}, 5.0), /*requires_grad=*/false);
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x, const at::Tensor& y) {
+    return {y * b, (x * a + y * b) * frozen};
+  }
+};
+
+TEST_F(FsdpMultirankTest, SeveralInputsAndOutputs) {
+  FullyShardedDataParallel fsdp(std::make_shared<TwoWaysImpl>());
+  const at::Tensor x = at::full({3}, 1.0 + get_rank()).requires_grad_(),
+                   y = at::full({3}, 2.0).requires_grad_();
+  const auto [first, second] = fsdp(x, y * 1);
+  (first.sum() + second.sum()).backward();
+  EXPECT_TRUE(x.grad().equal(at::full({3}, 10.0)));
+  EXPECT_TRUE(y.grad().equal(at::full({3}, 18.0)));
+  fsdp.unshard();
+  fsdp.reshard();
+  const double mean_x = 1 + (get_world_size() - 1) / 2.0;
+  const auto& module = *fsdp.module();
+  EXPECT_TRUE(module.a.grad().allclose(at::full(module.a.sizes(), 5 * mean_x)));
+  EXPECT_TRUE(module.b.grad().allclose(at::full(module.b.sizes(), 12.0)));
+  EXPECT_TRUE(module.unused.grad().equal(at::zeros(module.unused.sizes())));
+  EXPECT_FALSE(module.frozen.grad().defined());
+}
+
+TEST_F(FsdpMultirankTest, RanksCanUseDifferentParametersOfAUnit) {
+  struct Choice : torch::nn::Module {
+    std::vector<at::Tensor> parts = {register_parameter("even", at::ones({2})),
+                                     register_parameter("odd", at::ones({2}))};
+    at::Tensor forward(int which) { return parts[static_cast<std::size_t>(which)].sum(); }
+  };
+  FullyShardedDataParallel fsdp(std::make_shared<Choice>());
+  fsdp(get_rank() == 0 ? 1 : 0).backward();
+  const double odd = 1.0 / get_world_size();
+  for (int i = 0; i < 2; ++i) {
+    const at::Tensor& part = fsdp.module()->parts[static_cast<std::size_t>(i)];
+    EXPECT_TRUE(part.grad().allclose(at::full(part.sizes(), i == 1 ? odd : 1 - odd)));
+  }
+}
+
+TEST_F(FsdpMultirankTest, SharesAWeightWithinAUnit) {
+  struct Tied : torch::nn::Module {
+    torch::nn::Linear a = register_module("a", torch::nn::Linear(3, 3));
+    at::Tensor tied = register_parameter("tied", a->weight);
+    at::Tensor forward(const at::Tensor& x) { return at::linear(a(x), tied); }
+  };
+  const auto plain = std::make_shared<Tied>();
+  FullyShardedDataParallel fsdp(std::make_shared<Tied>());
+  const FsdpState state = fsdp.full_state_dict();
+  EXPECT_TRUE(state["a.weight"].equal(state["tied"]));
+  copy_values(state, *plain);
+  loss(fsdp(input())).backward();
+  loss(plain->forward(all_inputs())).backward();
+  for (const FsdpShard& shard : fsdp.shards()) {
+    EXPECT_NE(shard.name, "a.weight");  // It has another name already.
+    if (shard.name != "tied") continue;
+    EXPECT_TRUE(fsdp.module()->tied.grad().allclose(
+        plain->tied.grad().flatten().narrow(0, shard.offset, shard.values.numel())));
+  }
+}
+
+TEST_F(FsdpMultirankTest, ComputesInAnotherDtype) {
+  MixedPrecisionPolicy policy{.param_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
+  const auto net = sharded_net({.mp_policy = policy});
+  policy.output_dtype = at::kFloat;
+  FullyShardedDataParallel fsdp(net, {.mp_policy = policy});
+  const auto plain = plain_copy(fsdp);
+  at::ScalarType within = at::kFloat;
+  net->before_block = [&](int) { within = net->first->weight.scalar_type(); };
+  for (int step = 0; step < 2; ++step) {
+    const at::Tensor output = fsdp(input(step));
+    EXPECT_EQ(within, at::kBFloat16);
+    EXPECT_EQ(output.scalar_type(), at::kFloat);
+    loss(output).backward();
+    loss(plain->forward(all_inputs(step))).backward();
+  }
+  for (const FsdpShard& shard : fsdp.shards()) {
+    const at::Tensor own = fsdp.named_parameters()[wrapped(shard.name)];
+    EXPECT_EQ(own.scalar_type(), at::kFloat);
+    EXPECT_EQ(own.grad().scalar_type(), at::kFloat);
+    const at::Tensor expected = plain->named_parameters()[shard.name].grad().flatten().narrow(
+        0, shard.offset, shard.values.numel());
+    EXPECT_TRUE(own.grad().allclose(expected, 0.1, 0.02)) << shard.name;
+  }
+}
+
+TEST_F(FsdpMultirankTest, HalfIsDividedInTwoSteps) {
+  FullyShardedDataParallel fsdp(std::make_shared<TwoWaysImpl>(),
+                                {.mp_policy = {.reduce_dtype = at::kHalf}});
+  const auto [first, second] = fsdp(at::full({3}, 1.0), at::full({3}, 12000.0));
+  first.sum().backward();  // The sum of two ranks' gradients is more than 65,504 / 3.
+  const at::Tensor& b = fsdp.module()->b;
+  EXPECT_TRUE(b.grad().allclose(at::full(b.sizes(), 12000.0), 1e-3));
+}
+
+TEST_F(FsdpMultirankTest, TheFullStateCanBeLoaded) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const FsdpState state = fsdp.full_state_dict();
+  FsdpState doubled;
+  for (const auto& one : state) doubled.insert(one.key(), one.value() * 2);
+  doubled["seen"].fill_(7);
+  FullyShardedDataParallel other(sharded_net());
+  other.load_full_state_dict(doubled);
+  for (const auto& one : other.full_state_dict()) {
+    EXPECT_TRUE(one.value().equal(doubled[one.key()])) << one.key();
+  }
+  EXPECT_TRUE(other.module()->named_buffers()["seen"].equal(at::full({2}, 7.0)));
+  expect_same_training(other, *plain_copy(other), 3);
+
+  FsdpState wrong;
+  EXPECT_EQ(error_of([&] { fsdp.load_full_state_dict(wrong); }),
+            "load_full_state_dict: 'seen' is missing in the state");
+  for (const auto& one : state) wrong.insert(one.key(), one.value());
+  wrong["first.bias"] = at::ones({5});
+  EXPECT_EQ(error_of([&] { fsdp.load_full_state_dict(wrong); }),
+            "load_full_state_dict: 'first.bias' has sizes [5]; expected [6]");
+  wrong["first.bias"] = state["first.bias"];
+  wrong.insert("more", at::ones({1}));
+  EXPECT_EQ(error_of([&] { fsdp.load_full_state_dict(wrong); }),
+            "load_full_state_dict: the module has no 'more'");
+}
+
+TEST_F(FsdpMultirankTest, AForwardThatThrowsLeavesNothingGathered) {
+  const auto net = sharded_net();
+  FullyShardedDataParallel fsdp(net);
+  const auto plain = plain_copy(fsdp);
+  fsdp(input());  // Records the order, so that the next forward prefetches.
+  net->before_block = [](int i) {
+    if (i == 1) throw std::runtime_error("no block 1");
+  };
+  EXPECT_THROW(fsdp(input()), std::runtime_error);
+  for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.dim(), 1);
+  net->before_block = [](int) {};
+  expect_same_training(fsdp, *plain, 3);
+}
+
+TEST_F(FsdpMultirankTest, ABackwardThatThrowsCanBeFollowedByAStep) {
+  const auto net = sharded_net();
+  FullyShardedDataParallel fsdp(net);
+  const auto plain = plain_copy(fsdp);
+  const at::Tensor x = input().requires_grad_();
+  const at::Tensor output = fsdp(x);
+  x.register_hook([](const at::Tensor&) { throw std::runtime_error("no gradient"); });
+  EXPECT_THROW(loss(output).backward(), std::runtime_error);
+  fsdp.zero_grad();
+  expect_same_training(fsdp, *plain, 3);
+}
+
+TEST_F(FsdpMultirankTest, RejectsModulesThatItCannotShard) {
+  using Fsdp = FullyShardedDataParallel<BlockImpl>;
+  EXPECT_EQ(error_of([] { Fsdp(std::shared_ptr<BlockImpl>()); }),
+            "FullyShardedDataParallel: module is null; expected a torch::nn::Module");
+  const auto twice = std::make_shared<BlockImpl>();
+  Fsdp fsdp(twice);
+  EXPECT_THAT(error_of([&] { Fsdp{twice}; }),
+              StartsWith("FullyShardedDataParallel: parameter 'norm.weight' belongs to another "
+                         "unit; make one unit of"));
+  const auto mixed = std::make_shared<BlockImpl>();
+  mixed->narrow->to(at::kDouble);
+  EXPECT_EQ(error_of([&] { Fsdp{mixed}; }),
+            "FullyShardedDataParallel: parameter 'narrow.weight' has dtype Double and "
+            "'norm.weight' Float; expected one dtype: convert them, or make units of their "
+            "modules");
+  EXPECT_EQ(error_of([&] { fsdp.to(at::kDouble); }),
+            "FullyShardedDataParallel: a sharded module cannot be moved or converted; move it "
+            "before it is sharded");
+  EXPECT_EQ(error_of([&] { torch::nn::Sequential(std::make_shared<Unit>(Block()))->to(at::kCPU); }),
+            error_of([&] { fsdp.to(at::kDouble); }));
+}
+
+TEST_F(FsdpMultirankTest, RejectsDifferentModulesOnEachRank) {
+  if (get_world_size() == 1) GTEST_SKIP() << "one rank differs from no other";
+  const int inputs = get_rank() == 1 ? 5 : 3;
+  EXPECT_EQ(error_of([&] {
+              FullyShardedDataParallel<torch::nn::Linear>(torch::nn::Linear(inputs, 2));
+            }),
+            "FullyShardedDataParallel: parameter 0 on rank 1 is 'weight', Float [2, 5], and on "
+            "rank 0 'weight', Float [2, 3]; all ranks must construct the same module");
+}
+
+TEST_F(FsdpMultirankTest, ShardsWithinItsGroupOnly) {
+  const Group first = new_group({0});
+  if (get_rank() != 0) {
+    EXPECT_EQ(error_of([&] { Unit(Block(), {.process_group = first}); }),
+              "FullyShardedDataParallel: rank " + std::to_string(get_rank()) +
+                  " is not in its process_group");
+    return;
+  }
+  FullyShardedDataParallel fsdp(sharded_net({.process_group = first}), {.process_group = first});
+  const auto plain = plain_copy(fsdp);
+  loss(fsdp(input())).backward();
+  loss(plain->forward(input())).backward();
+  expect_gradients(fsdp, *plain);
+  EXPECT_EQ(error_of([&] { FullyShardedDataParallel(sharded_net({.process_group = first})); }),
+            "FullyShardedDataParallel: a unit within has another process_group; expected the same");
+}
+
+}  // namespace
+}  // namespace distrun
