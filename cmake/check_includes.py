@@ -27,7 +27,7 @@ FOLDERS = {
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "nccl", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
-    "parallel": ["join", ("ddp", "fsdp", "functional", "shard", "trace")],
+    "parallel": ["arguments", "join", "mesh", ("ddp", "fsdp", "functional", "shard", "tensor", "trace")],
     "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "nccl", "selftest"],
     "cli": ["."],
@@ -41,10 +41,14 @@ PUBLIC = {
     "ddp_model.h": "parallel/ddp",
     "fake_options.h": "backends/fake",
     "nccl_options.h": "backends/nccl",
-    "visit_packed_sequence.h": "parallel/ddp",
-    "visit_tensors.h": "parallel/ddp",
-    "detail/move_arguments.h": "parallel/ddp",
-    "detail/value_kind.h": "parallel/ddp",
+    "placement.h": "parallel/mesh",
+    "fsdp_options.h": "parallel/fsdp",
+    "fully_sharded_data_parallel.h": "parallel/fsdp",
+    "visit_packed_sequence.h": "parallel/arguments",
+    "visit_tensors.h": "parallel/arguments",
+    "detail/module_traits.h": "parallel/arguments",
+    "detail/move_arguments.h": "parallel/arguments",
+    "detail/value_kind.h": "parallel/arguments",
 }
 # Folders that may use everything and that nothing may use.
 TOP = ["examples", "bench", "cmake"]

@@ -76,9 +76,9 @@ class FsdpModule : public torch::nn::Module {
   [[nodiscard]] NoSync no_sync();
 
   // Scales the gradients so that the norm of all gradients, over all ranks, is at most `max_norm`.
-  // Returns the norm before that.  `norm_type` can be infinity.  Call it on the outermost unit after
-  // backward().  (torch::nn::utils::clip_grad_norm_() computes a different norm on each rank, which
-  // is wrong.)
+  // Returns the norm before that.  `norm_type` can be infinity.  Call it on the outermost unit
+  // after backward().  (torch::nn::utils::clip_grad_norm_() computes a different norm on each rank,
+  // which is wrong.)
   //
   // Throws: c10::ValueError if `max_norm` or `norm_type` is not positive.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
@@ -89,10 +89,11 @@ class FsdpModule : public torch::nn::Module {
   // Cost: memory for all parameters on every rank.
   FsdpState full_state_dict();
   // Sets the parameters and buffers to these values, of which each rank uses those of its shard.
-  // All ranks need the same values.  `state` must have each name of full_state_dict(), and no other.
+  // All ranks need the same values.  `state` must have each name of full_state_dict(), and no
+  // other.
   //
-  // Throws: c10::ValueError if a name is missing or unknown, or if sizes differ.  The module is then
-  // unchanged.
+  // Throws: c10::ValueError if a name is missing or unknown, or if sizes differ.  The module is
+  // then unchanged.
   void load_full_state_dict(const FsdpState& state);
 
   // Returns this rank's parts of all parameters.  Does not communicate.

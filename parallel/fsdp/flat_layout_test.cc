@@ -48,9 +48,7 @@ TEST(FlatLayoutTest, EachElementIsInOneShard) {
   }
 }
 
-TEST(FlatLayoutTest, NoParametersHaveNoShard) {
-  EXPECT_EQ(FlatLayout({}, 3).total(), 0);
-}
+TEST(FlatLayoutTest, NoParametersHaveNoShard) { EXPECT_EQ(FlatLayout({}, 3).total(), 0); }
 
 }  // namespace
 }  // namespace distrun::internal

@@ -186,8 +186,7 @@ at::Tensor FsdpModule::clip_grad_norm_(double max_norm, double norm_type) {
       const at::Tensor& gradient = parameter.tensor.grad();
       if (!gradient.defined() || gradient.numel() == 0) continue;
       gradients.push_back(gradient);
-      norms.push_back(
-          at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kFloat));
+      norms.push_back(at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kFloat));
     }
   }
   const bool is_max = std::isinf(norm_type);

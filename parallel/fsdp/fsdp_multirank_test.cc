@@ -2,8 +2,6 @@
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='Fsdp*MultirankTest.*'
-#include "distrun/fully_sharded_data_parallel.h"
-
 #include <functional>
 #include <limits>
 #include <memory>
@@ -27,13 +25,13 @@
 
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
+#include "distrun/fully_sharded_data_parallel.h"
 
 namespace distrun {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr int kWidth = 6;
 
@@ -230,9 +228,9 @@ TEST_F(FsdpMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
     }
   };
   fsdp(input());
-  EXPECT_THAT(gathered, ElementsAre(ElementsAre(false, false, false),
-                                    ElementsAre(false, false, false),
-                                    ElementsAre(false, false, false)));
+  EXPECT_THAT(gathered,
+              ElementsAre(ElementsAre(false, false, false), ElementsAre(false, false, false),
+                          ElementsAre(false, false, false)));
   // What autograd has saved does not keep the memory either.
   const at::Tensor x = at::randn({2, kWidth}, at::kFloat).requires_grad_();
   Unit unit{Block()};
@@ -323,15 +321,14 @@ TEST_F(FsdpMultirankTest, ClipsTheNormOfAllGradients) {
   FullyShardedDataParallel fsdp(sharded_net());
   EXPECT_EQ(fsdp.clip_grad_norm_(1).item<double>(), 0);  // Without gradients.
   EXPECT_THAT(error_of([&] { fsdp.clip_grad_norm_(0); }),
-              HasSubstr("max_norm is 0 and norm_type 2; expected more than 0"));
+              HasSubstr("clip_grad_norm_: max_norm is 0 and norm_type 2; expected more than 0"));
 }
 
 TEST_F(FsdpMultirankTest, AnElementOfSequential) {
   const torch::nn::Sequential net(torch::nn::Linear(3, kWidth), std::make_shared<Unit>(Block()),
                                   std::make_shared<Unit>(Block()), torch::nn::ReLU());
   FullyShardedDataParallel fsdp(net);
-  torch::nn::Sequential plain(torch::nn::Linear(3, kWidth), Block(), Block(),
-                                    torch::nn::ReLU());
+  torch::nn::Sequential plain(torch::nn::Linear(3, kWidth), Block(), Block(), torch::nn::ReLU());
   copy_values(fsdp.full_state_dict(), *plain);
   torch::optim::SGD optimizer(fsdp.parameters(), 0.1), plain_optimizer(plain->parameters(), 0.1);
   for (int step = 0; step < 3; ++step) {
@@ -503,15 +500,23 @@ TEST_F(FsdpMultirankTest, RejectsModulesThatItCannotShard) {
             "FullyShardedDataParallel: module is null; expected a torch::nn::Module");
   const auto twice = std::make_shared<BlockImpl>();
   Fsdp fsdp(twice);
-  EXPECT_THAT(error_of([&] { Fsdp{twice}; }),
-              StartsWith("FullyShardedDataParallel: parameter 'norm.weight' belongs to another "
-                         "unit; make one unit of"));
+  EXPECT_EQ(error_of([&] { Fsdp{twice}; }),
+            "FullyShardedDataParallel: parameter 'norm.weight' belongs to another unit; make one "
+            "unit of the smallest module that has all uses of the parameter");
   const auto mixed = std::make_shared<BlockImpl>();
   mixed->narrow->to(at::kDouble);
   EXPECT_EQ(error_of([&] { Fsdp{mixed}; }),
             "FullyShardedDataParallel: parameter 'narrow.weight' has dtype Double and "
             "'norm.weight' Float; expected one dtype: convert them, or make units of their "
             "modules");
+  struct Scattered : torch::nn::Module {
+    at::Tensor a = register_parameter("a", at::ones({2})),
+               b = register_parameter("b", at::empty({2}, at::kMeta));
+    at::Tensor forward(const at::Tensor& x) { return x + a + b; }
+  };
+  EXPECT_EQ(error_of([&] { FullyShardedDataParallel{std::make_shared<Scattered>()}; }),
+            "FullyShardedDataParallel: parameter 'b' is on meta and 'a' on cpu; expected one "
+            "device");
   EXPECT_EQ(error_of([&] { fsdp.to(at::kDouble); }),
             "FullyShardedDataParallel: a sharded module cannot be moved or converted; move it "
             "before it is sharded");
@@ -522,11 +527,10 @@ TEST_F(FsdpMultirankTest, RejectsModulesThatItCannotShard) {
 TEST_F(FsdpMultirankTest, RejectsDifferentModulesOnEachRank) {
   if (get_world_size() == 1) GTEST_SKIP() << "one rank differs from no other";
   const int inputs = get_rank() == 1 ? 5 : 3;
-  EXPECT_EQ(error_of([&] {
-              FullyShardedDataParallel<torch::nn::Linear>(torch::nn::Linear(inputs, 2));
-            }),
-            "FullyShardedDataParallel: parameter 0 on rank 1 is 'weight', Float [2, 5], and on "
-            "rank 0 'weight', Float [2, 3]; all ranks must construct the same module");
+  EXPECT_EQ(
+      error_of([&] { FullyShardedDataParallel<torch::nn::Linear>(torch::nn::Linear(inputs, 2)); }),
+      "FullyShardedDataParallel: parameter 0 on rank 1 is 'weight', Float [2, 5], and on "
+      "rank 0 'weight', Float [2, 3]; all ranks must construct the same module");
 }
 
 TEST_F(FsdpMultirankTest, ShardsWithinItsGroupOnly) {

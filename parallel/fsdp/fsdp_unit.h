@@ -69,18 +69,18 @@ class FsdpForwardCall : public std::enable_shared_from_this<FsdpForwardCall> {
   friend class FsdpUnit;
 
   const std::shared_ptr<FsdpUnit> unit_;
-  const bool reduces_;                // Its backward reduces gradients.
-  std::size_t inputs_ = 0;            // With a gradient.
+  const bool reduces_;                   // Its backward reduces gradients.
+  std::size_t inputs_ = 0;               // With a gradient.
   std::size_t gradients_of_inputs_ = 0;  // Complete ones.
-  std::weak_ptr<FsdpUnit> previous_;  // The unit whose forward ended before: next in backward.
+  std::weak_ptr<FsdpUnit> previous_;     // The unit whose forward ended before: next in backward.
   bool has_ended_ = false;
 };
 
 // The units of a model. A unit within others joins the outermost one's.
 struct FsdpTree : std::enable_shared_from_this<FsdpTree> {
-  std::vector<std::weak_ptr<FsdpUnit>> units;  // The outermost one is the last.
-  bool syncs = true;                           // Not under no_sync().
-  int depth = 0;                               // Forwards that run.
+  std::vector<std::weak_ptr<FsdpUnit>> units;              // The outermost one is the last.
+  bool syncs = true;                                       // Not under no_sync().
+  int depth = 0;                                           // Forwards that run.
   std::vector<std::weak_ptr<FsdpUnit>> order, last_order;  // Of the forwards of a step.
   std::weak_ptr<FsdpUnit> last_ended;                      // The last forward that ended.
   std::weak_ptr<FsdpUnit> reducing;

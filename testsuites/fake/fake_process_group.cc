@@ -4,42 +4,22 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/jit/testing/file_check.h>
 
 #include "distrun/collectives.h"
-#include "distrun/fake.h"
 #include "distrun/point_to_point.h"
-#include "distrun/process_group.h"
 #include "distrun/trace.h"
-#include "testsuites/testing/default_group.h"
+#include "testsuites/fake/test_fake_pg.h"
 
 namespace distrun {
 namespace {
 
 using torch::jit::testing::FileCheck;
 
-// One process acts as one of two ranks. It receives its own data, if any.
-class TestFakePG : public DistributedTest {
- protected:
-  void TearDown() override {
-    if (is_initialized()) destroy_process_group();
-  }
-
-  static void be_rank(int its) {
-    init_process_group({.backend = "fake",
-                        .rank = its,
-                        .world_size = 2,
-                        .store = c10::make_intrusive<FakeStore>()});
-  }
-  static at::Tensor ones() { return at::ones({3, 3}); }
-  // One tensor per rank: zeros, ones.
-  static Tensors of_both() { return {0 * ones(), ones()}; }
-
-  static void trace_all_gather(c10::Device device);
-  static at::Tensor all_gather_tensor(const at::Tensor& tensor);
-};
+at::Tensor ones() { return at::ones({3, 3}); }
+// One tensor per rank: zeros, ones.
+Tensors of_both() { return {0 * ones(), ones()}; }
 
 DISTRIBUTED_TEST(fake, TestFakePG, test_all_reduce, {.backends = {"fake"}}) {
   be_rank(1);
@@ -122,7 +102,7 @@ DISTRIBUTED_TEST(fake, TestFakePG, test_recv, {.backends = {"fake"}}) {
 
 // The operator behind Python's all_gather_tensor. Called through the dispatcher, because the type
 // of its group name differs between LibTorch versions.
-at::Tensor TestFakePG::all_gather_tensor(const at::Tensor& tensor) {
+at::Tensor all_gather_tensor(const at::Tensor& tensor) {
   const auto call = [](const char* name, std::vector<c10::IValue> stack) {
     c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
     return stack.at(0).toTensor();
@@ -132,7 +112,7 @@ at::Tensor TestFakePG::all_gather_tensor(const at::Tensor& tensor) {
   return call("_c10d_functional::wait_tensor", {gathered});
 }
 
-void TestFakePG::trace_all_gather(c10::Device device) {
+void trace_all_gather(c10::Device device) {
   init_process_group({.backend = "fake",
                       .rank = 0,
                       .world_size = 2,
