@@ -1,14 +1,8 @@
 #include "parallel/ddp/test/parity_net.h"
 
-#include <fstream>
-#include <iterator>
-#include <vector>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
-#include <c10/util/Exception.h>
-#include <torch/serialize.h>
 
 namespace distrun::testing {
 
@@ -31,24 +25,6 @@ at::Tensor ParityNetImpl::forward(const at::Tensor& sentences, NetParts with) {
   if (with.extra) y = y + extra(x);
   if (with.spare) y = y + spare(x);
   return y.to(at::kDouble) * scale;
-}
-
-TensorDict load(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  TORCH_CHECK(file, "cannot read ", path.string());
-  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
-  TensorDict tensors;
-  for (const auto& one : torch::pickle_load(bytes).toGenericDict()) {
-    tensors.insert(one.key().toStringRef(), one.value().toTensor());
-  }
-  return tensors;
-}
-
-void save(const std::filesystem::path& path, const TensorDict& tensors) {
-  const std::vector<char> bytes = torch::pickle_save(tensors);
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  TORCH_CHECK(file.flush(), "cannot write ", path.string());
 }
 
 TensorDict state_of(const ParityNetImpl& net) {

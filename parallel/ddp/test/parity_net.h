@@ -1,16 +1,15 @@
-// For tests that compare training in C++ and Python: the network and files of tensors that both
-// use.
+// For tests that compare training in C++ and Python: the network that both use.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-#include <ATen/core/Dict.h>
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+
+#include "parallel/test/tensor_files.h"
 
 namespace distrun::testing {
 
@@ -36,12 +35,6 @@ struct ParityNetImpl : torch::nn::Module {
   explicit ParityNetImpl(bool sparse);
   at::Tensor forward(const at::Tensor& sentences, NetParts with);
 };
-
-using TensorDict = c10::Dict<std::string, at::Tensor>;
-
-// In the format of torch.save().
-TensorDict load(const std::filesystem::path& path);
-void save(const std::filesystem::path& path, const TensorDict& tensors);
 
 TensorDict state_of(const ParityNetImpl& net);
 void load_state(const ParityNetImpl& net, const TensorDict& saved);
