@@ -107,7 +107,7 @@ bench: packages
 	@cmake/setup.sh packages bench
 	@$(MAKE) libtorch configured
 	@$(call say,building the benchmarks)
-	@$(call ninja,launch_bench store_bench runner_bench ddp_bench sharing_bench)
+	@$(call ninja,launch_bench store_bench runner_bench ddp_bench fsdp_ranks sharing_bench)
 	@$(if $(AGAINST_PYTHON),cmake/setup.sh pytest)
 	@$(BUILD)/bench/launch_bench $(BENCH)
 	@echo
@@ -118,6 +118,8 @@ bench: packages
 	@$(BUILD)/bench/runner_bench $(BENCH) $(if $(AGAINST_PYTHON),--against-python '$(AGAINST_PYTHON)')
 	@echo
 	@$(if $(TORCH_PYTHON),$(BUILD)/bench/ddp_bench $(BENCH))
+	@echo
+	@/usr/bin/python3 -B bench/fsdp/fsdp_bench.py $(BENCH) '$(BUILD)' $(TORCH_PYTHON)
 	@echo
 	@$(if $(TORCH_PYTHON),$(BUILD)/bench/sharing_bench $(BENCH))
 

@@ -66,10 +66,14 @@ void FsdpUnit::before_backward(const FsdpForwardCall& call) {
 
 void FsdpUnit::after_backward() {
   if (!std::exchange(is_in_backward_, false)) return;
-  if (reduces_) tree_->finish_reduce();
-  parameters_.end_gradients(reduces_);
-  if (parameters_.is_reducing()) tree_->reducing = weak_from_this();
+  if (parameters_.empty()) return;
+  auto gradients = parameters_.take_gradients();
+  // First, so that less memory is in use at a time.
   parameters_.reshard();
+  if (!reduces_) return parameters_.keep(std::move(gradients));
+  tree_->finish_reduce();
+  parameters_.start_reduce(std::move(gradients));
+  tree_->reducing = weak_from_this();
 }
 
 void FsdpUnit::reset() {

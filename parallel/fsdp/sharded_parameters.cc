@@ -110,15 +110,24 @@ void ShardedParameters::begin_gradients() {
   }
 }
 
-// Takes the gradients, flat. Zeros for parameters without a gradient: other ranks can have one.
-at::Tensor ShardedParameters::gradients_of_all() {
-  const auto like = shard_.options().dtype(reduce_dtype_);
-  at::Tensor all = at::empty({layout_.total()}, like);
+std::vector<at::Tensor> ShardedParameters::take_gradients() {
+  std::vector<at::Tensor> gradients;
+  if (!std::exchange(has_begun_gradients_, false)) return gradients;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& its = parameters_[i].tensor.mutable_grad();
+    gradients.push_back(std::exchange(its, std::move(shard_gradients_[i])));
+  }
+  return gradients;
+}
+
+// Frees each gradient when it is copied. Zeros for parameters without one: other ranks can have it.
+at::Tensor ShardedParameters::flattened(std::vector<at::Tensor> gradients) const {
+  at::Tensor all = at::empty({layout_.total()}, shard_.options().dtype(reduce_dtype_));
   std::int64_t end = 0;  // Of what has been written.
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     all.narrow(0, end, layout_.offset(i) - end).zero_();
     at::Tensor its = all.narrow(0, layout_.offset(i), layout_.numel(i));
-    at::Tensor gradient = std::exchange(parameters_[i].tensor.mutable_grad(), at::Tensor());
+    const at::Tensor gradient = std::exchange(gradients[i], at::Tensor());
     if (gradient.defined()) {
       its.view(layout_.sizes(i)).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
     } else {
@@ -130,17 +139,16 @@ at::Tensor ShardedParameters::gradients_of_all() {
   return all;
 }
 
-void ShardedParameters::end_gradients(bool reduce) {
-  if (!has_begun_gradients_) return;
+void ShardedParameters::keep(std::vector<at::Tensor> gradients) {
   const at::NoGradGuard no_grad;
-  at::Tensor all = gradients_of_all();
-  has_begun_gradients_ = false;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].tensor.mutable_grad() = std::move(shard_gradients_[i]);
-  }
-  if (unreduced_.defined()) all.add_(unreduced_);
-  unreduced_ = reduce ? at::Tensor() : all;
-  if (!reduce) return;
+  const at::Tensor all = flattened(std::move(gradients));
+  unreduced_ = unreduced_.defined() ? unreduced_.add_(all) : all;
+}
+
+void ShardedParameters::start_reduce(std::vector<at::Tensor> gradients) {
+  const at::NoGradGuard no_grad;
+  at::Tensor all = flattened(std::move(gradients));
+  if (unreduced_.defined()) all.add_(std::exchange(unreduced_, at::Tensor()));
   const double divisor = divisor_before(reduce_dtype_, ranks_);
   if (divisor != 1) all.div_(divisor);
   at::Tensor sum = at::empty({layout_.shard_size()}, all.options());
@@ -150,8 +158,9 @@ void ShardedParameters::end_gradients(bool reduce) {
 
 void ShardedParameters::finish_reduce() {
   if (!reduction_) return;
-  const Reduction done = std::move(*std::exchange(reduction_, std::nullopt));
+  Reduction done = std::move(*std::exchange(reduction_, std::nullopt));
   done.work.wait();
+  done.input = at::Tensor();
   const at::NoGradGuard no_grad;
   const double divisor = ranks_ / divisor_before(reduce_dtype_, ranks_);
   if (divisor != 1) done.sum.div_(divisor);

@@ -4,8 +4,9 @@
 //     all.start_unshard();             // An asynchronous all_gather.
 //     all.finish_unshard();            // The parameters have their sizes and values.
 //     …                                // Forward and backward fill their gradients.
-//     all.start_reduce(…);             // An asynchronous reduce_scatter of the gradients.
+//     auto gradients = all.take_gradients();
 //     all.reshard();                   // The parameters are this rank's shards again.
+//     all.start_reduce(std::move(gradients));  // An asynchronous reduce_scatter.
 //     all.finish_reduce();             // The shards have their gradients.
 //
 // The tensors remain the same objects: only their data changes, so a module's members, the
@@ -60,10 +61,12 @@ class ShardedParameters {
 
   // Before backward, while unsharded: puts the gradients of the shards aside.
   void begin_gradients();
-  // After backward, while unsharded: takes the parameters' gradients, and puts those of the shards
-  // back. With `reduce`, starts to sum them over all ranks; otherwise, keeps them for the next
-  // reduction.
-  void end_gradients(bool reduce);
+  // After backward: takes the parameters' gradients, and puts those of the shards back.
+  std::vector<at::Tensor> take_gradients();
+  // Starts to sum the gradients, and those that were kept, over all ranks.
+  void start_reduce(std::vector<at::Tensor> gradients);
+  // Keeps the gradients for the next reduction.
+  void keep(std::vector<at::Tensor> gradients);
   bool is_reducing() const { return reduction_.has_value(); }
   // Adds the mean of the reduced gradients to those of the shards.
   void finish_reduce();
@@ -84,7 +87,7 @@ class ShardedParameters {
   };
 
   void show_shards();
-  at::Tensor gradients_of_all();
+  at::Tensor flattened(std::vector<at::Tensor> gradients) const;
 
   std::vector<NamedTensor> parameters_;
   Group group_;
