@@ -30,9 +30,10 @@ def show_memory(ours, width, units, ranks):
     rows = [("parameters", ours["parameters"], units * unit / ranks),
             ("gradients", ours["gradients"], units * unit / ranks),
             ("optimizer state", ours["state"], 2 * units * unit / ranks),
-            # Gathered: a unit and the next one.  Gradients of a unit, and of all in the previous one, which are
-            # reduced; all shards of gradients.
-            ("peak of a backward", ours["peak"], (2 + 1 + 1 + units / ranks) * unit)]
+            # While the last unit but one computes: it, the next one, its gradients, and the shards of the others.
+            # With several ranks also Gloo's copy of the next one, and the gradients of the previous one, sent and
+            # received.
+            ("peak of a backward", ours["peak"], ((3 if ranks == 1 else 6) + (units - 2) / ranks) * unit)]
     for name, counted, formula in rows:
         counted /= 1e6
         print(f"    {name:20} {counted:8.1f} MB   formula {formula:8.1f} MB   {counted / formula:5.2f}")

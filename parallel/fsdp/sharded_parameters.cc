@@ -73,9 +73,13 @@ void ShardedParameters::start_unshard() {
   if (empty() || state_ != State::kSharded) return;
   const at::NoGradGuard no_grad;
   allocate_memory(full_);
+  state_ = State::kGathering;
+  if (ranks_ == 1) {
+    full_.copy_(shard_);
+    return;
+  }
   sent_ = shard_.to(param_dtype_);
   gathering_ = all_gather_into_tensor(full_, sent_, {.group = group_, .async_op = true});
-  state_ = State::kGathering;
 }
 
 void ShardedParameters::finish_unshard() {
@@ -151,20 +155,33 @@ void ShardedParameters::start_reduce(std::vector<at::Tensor> gradients) {
   if (unreduced_.defined()) all.add_(std::exchange(unreduced_, at::Tensor()));
   const double divisor = divisor_before(reduce_dtype_, ranks_);
   if (divisor != 1) all.div_(divisor);
-  at::Tensor sum = at::empty({layout_.shard_size()}, all.options());
-  Work work = reduce_scatter_tensor(sum, all, ReduceOp::SUM, {.group = group_, .async_op = true});
-  reduction_ = Reduction{std::move(work), std::move(all), std::move(sum)};
+  if (ranks_ == 1) {
+    reduction_ = Reduction{Work(), at::Tensor(), std::move(all)};
+    return;
+  }
+  // Gloo's reduce_scatter is an all_reduce of a copy, which sends twice as much.
+  const bool sums_here = group_->getBackend(device().type())->getBackendName() == "gloo";
+  const CollectiveOptions in_background{.group = group_, .async_op = true};
+  at::Tensor received =
+      at::empty({sums_here ? layout_.total() : layout_.shard_size()}, all.options());
+  Work work = sums_here ? all_to_all_single(received, all, {}, {}, in_background)
+                        : reduce_scatter_tensor(received, all, ReduceOp::SUM, in_background);
+  reduction_ = Reduction{std::move(work), std::move(all), std::move(received)};
 }
 
 void ShardedParameters::finish_reduce() {
   if (!reduction_) return;
   Reduction done = std::move(*std::exchange(reduction_, std::nullopt));
   done.work.wait();
-  done.input = at::Tensor();
   const at::NoGradGuard no_grad;
+  done.sent = at::Tensor();
+  // This shard's gradients on each rank, or their sum.
+  if (done.received.numel() > layout_.shard_size()) {
+    done.received = done.received.view({-1, layout_.shard_size()}).sum(0);
+  }
   const double divisor = ranks_ / divisor_before(reduce_dtype_, ranks_);
-  if (divisor != 1) done.sum.div_(divisor);
-  const at::Tensor mean = done.sum.to(dtype());
+  if (divisor != 1) done.received.div_(divisor);
+  const at::Tensor mean = done.received.to(dtype());
   // Autograd must not know that the gradients are views: Optimizer::zero_grad() detaches them.
   const at::AutoDispatchBelowADInplaceOrView no_views;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -82,8 +82,7 @@ class ShardedParameters {
   enum class State { kSharded, kGathering, kUnsharded };
   struct Reduction {
     Work work;
-    at::Tensor input;  // Alive until the reduction ends.
-    at::Tensor sum;    // Of this rank's shard.
+    at::Tensor sent, received;
   };
 
   void show_shards();
