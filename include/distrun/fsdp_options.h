@@ -19,8 +19,7 @@ struct MixedPrecisionPolicy {
   // The dtype of the gathered parameters, and so of the computation.  Each rank keeps its shard,
   // and the optimizer updates it, in the parameters' own dtype.
   std::optional<at::ScalarType> param_dtype = std::nullopt;
-  // The dtype in which gradients are reduced.  If it is not set, it is `param_dtype`.  "gloo" does
-  // not reduce bfloat16, so set it to at::kFloat there.
+  // The dtype in which gradients are reduced.  If it is not set, it is `param_dtype`.
   std::optional<at::ScalarType> reduce_dtype = std::nullopt;
   // The dtype to which floating-point outputs of forward() are converted.  If it is not set,
   // outputs do not change.

@@ -55,6 +55,7 @@ struct NetOf : torch::nn::Module {
   torch::nn::Linear first{nullptr}, last{nullptr};
   std::vector<std::shared_ptr<B>> blocks;
   std::function<void(int)> before_block = [](int) {};
+  bool is_cut = false;  // No gradient reaches block 0.
 
   explicit NetOf(const std::function<std::shared_ptr<B>()>& make) {
     first = register_module("first", torch::nn::Linear(3, kWidth));
@@ -69,6 +70,7 @@ struct NetOf : torch::nn::Module {
     for (int i = 0; i < 3; ++i) {
       before_block(i);
       x = blocks[static_cast<std::size_t>(i)]->forward(x);
+      if (is_cut && i == 0) x = x.detach();
     }
     return last(x);
   }
@@ -245,6 +247,27 @@ TEST_F(FsdpMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
   EXPECT_TRUE(x.grad().defined());
 }
 
+// The backward of block 1 prefetches block 0, which then has no backward.
+TEST_F(FsdpMultirankTest, NothingStaysGatheredIfAUnitHasNoBackward) {
+  const auto net = sharded_net();
+  net->is_cut = true;
+  FullyShardedDataParallel fsdp(net);
+  const auto plain = plain_copy(fsdp);
+  plain->is_cut = true;
+  for (int step = 0; step < 2; ++step) {
+    loss(fsdp(input(step))).backward();
+    loss(plain->forward(all_inputs(step))).backward();
+    for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.dim(), 1);
+  }
+  const at::Tensor weight = net->blocks[1]->module()->wide->weight;
+  for (const FsdpShard& shard : fsdp.shards()) {
+    if (shard.name != "block1.wide.weight") continue;
+    EXPECT_TRUE(weight.grad().allclose(plain->blocks[1]->wide->weight.grad().flatten().narrow(
+        0, shard.offset, shard.values.numel())));
+  }
+  EXPECT_FALSE(net->blocks[0]->module()->wide->weight.grad().defined());
+}
+
 TEST_F(FsdpMultirankTest, BackwardTwiceAccumulates) {
   FullyShardedDataParallel fsdp(sharded_net());
   const auto plain = plain_copy(fsdp);
@@ -276,11 +299,11 @@ TEST_F(FsdpMultirankTest, AGraphCanBeUsedTwice) {
 
 TEST_F(FsdpMultirankTest, AUnitCanBeUsedTwiceInAForward) {
   const auto net = sharded_net();
-  net->blocks[2] = net->blocks[0];
+  net->blocks[1] = net->blocks[0];
   FullyShardedDataParallel fsdp(net);
   const auto plain = plain_copy(fsdp);
-  plain->blocks[2] = plain->blocks[0];
-  // Block 2 is still registered, but unused.
+  plain->blocks[1] = plain->blocks[0];
+  // Block 1 is still registered, but unused.
   loss(fsdp(input())).backward();
   loss(plain->forward(all_inputs())).backward();
   const at::Tensor expected = plain->blocks[0]->wide->weight.grad();
@@ -429,6 +452,23 @@ TEST_F(FsdpMultirankTest, ComputesInAnotherDtype) {
     const at::Tensor expected = plain->named_parameters()[shard.name].grad().flatten().narrow(
         0, shard.offset, shard.values.numel());
     EXPECT_TRUE(own.grad().allclose(expected, 0.1, 0.02)) << shard.name;
+  }
+}
+
+// 256 + 1 is 257, which bfloat16 rounds to 256.
+TEST_F(FsdpMultirankTest, ReducesInItsOwnDtype) {
+  const auto gradient = [](const MixedPrecisionPolicy& policy) {
+    FullyShardedDataParallel fsdp(std::make_shared<TwoWaysImpl>(), {.mp_policy = policy});
+    const double y = get_rank() == 0 ? 256 : 1;
+    fsdp(at::full({3}, 1.0), at::full({3}, y)).first.sum().backward();
+    const at::Tensor its = fsdp.module()->b.grad();
+    return its * get_world_size();
+  };
+  const at::Tensor exact = gradient({.param_dtype = at::kBFloat16, .reduce_dtype = at::kFloat});
+  EXPECT_TRUE(exact.allclose(at::full(exact.sizes(), 255.0 + get_world_size())));
+  const at::Tensor rounded = gradient({.param_dtype = at::kBFloat16});
+  if (get_world_size() == 2) {
+    EXPECT_TRUE(rounded.equal(at::full(rounded.sizes(), 256.0)));
   }
 }
 
