@@ -142,8 +142,14 @@ class FsdpMultirankTest : public MultirankTest {
 
   // The mean gradients of all ranks, whole, by name.
   static void expect_gradients(FsdpModule& fsdp, const torch::nn::Module& plain) {
+    expect_gradients_of(fsdp, plain, "");
+  }
+  // Only those of parameters whose names begin with `part`.
+  static void expect_gradients_of(FsdpModule& fsdp, const torch::nn::Module& plain,
+                                  const std::string& part) {
     const auto parameters = fsdp.named_parameters(), whole = plain.named_parameters();
     for (const FsdpShard& shard : fsdp.shards()) {
+      if (!shard.name.starts_with(part)) continue;
       const at::Tensor gradient = parameters[wrapped(shard.name)].grad();
       ASSERT_TRUE(gradient.defined()) << shard.name;
       const at::Tensor expected =
@@ -259,13 +265,15 @@ TEST_F(FsdpMultirankTest, NothingStaysGatheredIfAUnitHasNoBackward) {
     loss(plain->forward(all_inputs(step))).backward();
     for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.dim(), 1);
   }
-  const at::Tensor weight = net->blocks[1]->module()->wide->weight;
-  for (const FsdpShard& shard : fsdp.shards()) {
-    if (shard.name != "block1.wide.weight") continue;
-    EXPECT_TRUE(weight.grad().allclose(plain->blocks[1]->wide->weight.grad().flatten().narrow(
-        0, shard.offset, shard.values.numel())));
-  }
+  expect_gradients_of(fsdp, *plain, "block1");
   EXPECT_FALSE(net->blocks[0]->module()->wide->weight.grad().defined());
+  {
+    // The next forward must use the new values.
+    const at::NoGradGuard no_grad;
+    for (at::Tensor one : fsdp.parameters()) one.mul_(2);
+    for (at::Tensor one : plain->parameters()) one.mul_(2);
+  }
+  EXPECT_TRUE(fsdp(input()).allclose(plain->forward(input()), 1e-4, 1e-5));
 }
 
 TEST_F(FsdpMultirankTest, BackwardTwiceAccumulates) {
@@ -306,11 +314,41 @@ TEST_F(FsdpMultirankTest, AUnitCanBeUsedTwiceInAForward) {
   // Block 1 is still registered, but unused.
   loss(fsdp(input())).backward();
   loss(plain->forward(all_inputs())).backward();
-  const at::Tensor expected = plain->blocks[0]->wide->weight.grad();
+  expect_gradients_of(fsdp, *plain, "block0");
+}
+
+// A unit within a unit, both with parameters of their own.
+template <class B>
+struct TwoLevels : torch::nn::Module {
+  torch::nn::Linear own = register_module("own", torch::nn::Linear(kWidth, kWidth));
+  std::shared_ptr<B> inner;
+  explicit TwoLevels(std::shared_ptr<B> its) : inner(register_module("inner", std::move(its))) {}
+  at::Tensor forward(const at::Tensor& x) { return inner->forward(at::relu(own(x))); }
+};
+template <class B>
+struct Twice : torch::nn::Module {
+  std::shared_ptr<B> block;
+  explicit Twice(std::shared_ptr<B> its) : block(register_module("block", std::move(its))) {}
+  at::Tensor forward(const at::Tensor& x) { return block->forward(block->forward(x)); }
+};
+
+TEST_F(FsdpMultirankTest, AUnitWithAUnitWithinCanBeUsedTwice) {
+  using Inner = TwoLevels<Unit>;
+  FullyShardedDataParallel fsdp(std::make_shared<Twice<FullyShardedDataParallel<Inner>>>(
+      std::make_shared<FullyShardedDataParallel<Inner>>(
+          std::make_shared<Inner>(std::make_shared<Unit>(Block())))));
+  Twice<TwoLevels<BlockImpl>> plain(
+      std::make_shared<TwoLevels<BlockImpl>>(std::make_shared<BlockImpl>()));
+  copy_values(fsdp.full_state_dict(), plain);
+  const auto wide = [](const at::Tensor& x) { return at::cat({x, x.cos()}, 1).requires_grad_(); };
+  loss(fsdp(wide(input()))).backward();
+  loss(plain.forward(wide(all_inputs()))).backward();
+  const at::Tensor own = fsdp.module()->block->module()->own->weight;
+  const at::Tensor expected = plain.block->own->weight.grad().flatten();
   for (const FsdpShard& shard : fsdp.shards()) {
-    if (shard.name != "block0.wide.weight") continue;
-    const at::Tensor own = net->blocks[0]->module()->wide->weight.grad();
-    EXPECT_TRUE(own.allclose(expected.flatten().narrow(0, shard.offset, shard.values.numel())));
+    if (shard.name != "block.own.weight") continue;
+    EXPECT_TRUE(
+        own.grad().allclose(expected.narrow(0, shard.offset, shard.values.numel()), 1e-4, 1e-6));
   }
 }
 
