@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <c10/util/Exception.h>
 
@@ -29,7 +30,7 @@ at::Tensor checked_ranks(const at::Tensor& ranks) {
                         at::isIntegralType(ranks.scalar_type(), /*includeBool=*/false),
                     "DeviceMesh: the ranks have dtype ", ranks.scalar_type(), " and sizes ",
                     ranks.sizes(), "; expected integers, at least one, in at least one dimension");
-  const at::Tensor all = ranks.to(at::kCPU, at::kLong).contiguous();
+  at::Tensor all = ranks.to(at::kCPU, at::kLong).contiguous();
   std::set<std::int64_t> seen;
   for (std::int64_t i = 0; i < all.numel(); ++i) {
     const std::int64_t rank = all.const_data_ptr<std::int64_t>()[i];

@@ -59,21 +59,21 @@ at::Tensor apply_layout_op(const at::Tensor& tensor, const LayoutOp& op, const G
     case LayoutOp::kIdentity:
       return tensor;
     case LayoutOp::kAllReduce: {
-      const at::Tensor sum = tensor.detach().clone(at::MemoryFormat::Contiguous);
+      at::Tensor sum = tensor.detach().clone(at::MemoryFormat::Contiguous);
       all_reduce(sum, ReduceOp::SUM, {.group = group});
       return sum;
     }
     case LayoutOp::kAllGather: {
-      std::vector<at::Tensor> parts;
       const at::Tensor own = tensor.detach().contiguous();
-      for (int i = 0; i < group->getSize(); ++i) parts.push_back(at::empty_like(own));
+      std::vector<at::Tensor> parts(static_cast<std::size_t>(group->getSize()));
+      for (at::Tensor& part : parts) part = at::empty_like(own);
       all_gather(parts, own, {.group = group});
       return at::cat(parts, op.dim);
     }
     case LayoutOp::kReduceScatter: {
       std::vector<at::Tensor> parts = parts_of(tensor.detach(), op.dim, group);
       for (at::Tensor& part : parts) part = part.contiguous();
-      const at::Tensor own = at::empty_like(parts.front());
+      at::Tensor own = at::empty_like(parts.front());
       reduce_scatter(own, parts, ReduceOp::SUM, {.group = group});
       return own;
     }
