@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <torch/csrc/distributed/c10d/exception.h>
 
