@@ -46,6 +46,7 @@ PUBLIC = {
     "fully_sharded_data_parallel.h": "parallel/fsdp",
     "visit_packed_sequence.h": "parallel/arguments",
     "visit_tensors.h": "parallel/arguments",
+    "detail/divided_module.h": "parallel/mesh",
     "detail/module_traits.h": "parallel/arguments",
     "detail/move_arguments.h": "parallel/arguments",
     "detail/value_kind.h": "parallel/arguments",

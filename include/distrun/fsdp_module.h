@@ -50,15 +50,17 @@ struct FsdpShard {
 
 class FsdpModule : public torch::nn::Module {
  public:
-  // Sets back the flag that no_sync() has set.
+  // Restores what no_sync() has changed.
   class NoSync {
    public:
-    explicit NoSync(std::shared_ptr<internal::FsdpTree> tree);
     ~NoSync();
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
 
    private:
+    friend class FsdpModule;
+    explicit NoSync(std::shared_ptr<internal::FsdpTree> tree);
+
     std::shared_ptr<internal::FsdpTree> tree_;
     bool before_;
   };
@@ -67,9 +69,10 @@ class FsdpModule : public torch::nn::Module {
   FsdpModule(const FsdpModule&) = delete;
   FsdpModule& operator=(const FsdpModule&) = delete;
 
-  // Returns a guard.  If forward() runs while the guard exists, the backward() of its outputs
-  // accumulates gradients on this rank.  The next backward() without a guard reduces the sum.
-  // Call it on the outermost unit.
+  // Returns a guard, which counts for the whole model.  If forward() runs while the guard exists,
+  // the backward() of its outputs accumulates gradients on this rank.  The next backward() without
+  // a guard reduces the sum, for all units.  zero_grad() of the outermost unit forgets gradients
+  // that are not reduced yet.  (zero_grad() of an optimizer does not.)
   //
   // Cost: each rank keeps the gradients of all parameters until the next reduction, in the dtype of
   // the reduction.
@@ -77,15 +80,18 @@ class FsdpModule : public torch::nn::Module {
 
   // Scales the gradients so that the norm of all gradients, over all ranks, is at most `max_norm`.
   // Returns the norm before that.  `norm_type` can be infinity.  Call it on the outermost unit
-  // after backward().  (torch::nn::utils::clip_grad_norm_() computes a different norm on each rank,
-  // which is wrong.)
+  // after backward().  Parts of tensor parallel layers (tensor_parallel.h) count as whole
+  // parameters.  (torch::nn::utils::clip_grad_norm_() computes a different norm on each rank, which
+  // is wrong.)
   //
   // Throws: c10::ValueError if `max_norm` or `norm_type` is not positive.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
   // Gathers all parameters, and returns copies of them and of the buffers, on their device and in
-  // their own dtype.
+  // their own dtype.  Of a tensor parallel layer, the state has this rank's part; see
+  // TensorParallelModule::full_state_dict().
   //
+  // Throws: c10::ValueError if a parameter was registered after the unit was constructed.
   // Cost: memory for all parameters on every rank.
   FsdpState full_state_dict();
   // Sets the parameters and buffers to these values, of which each rank uses those of its shard.
@@ -100,13 +106,20 @@ class FsdpModule : public torch::nn::Module {
   std::vector<FsdpShard> shards();
 
   // Gathers the parameters of this unit and the units within, so that a function other than
-  // forward() can use them.  Call reshard() after that.  A change of a gathered parameter is lost.
+  // forward() can use them under torch::NoGradGuard.  Call reshard() after that.  A change of a
+  // gathered parameter is lost.
   void unshard();
   // Frees the gathered parameters.
   void reshard();
 
-  // These functions throw c10::Error, because a sharded module cannot be moved or converted.  Move
-  // the module before you shard it.
+  // Sets gradients to zero or, by default, removes them.  Also forgets gradients that no_sync() has
+  // kept.
+  void zero_grad(bool set_to_none = true) override;
+
+  // These functions throw c10::Error.  Use full_state_dict() and load_full_state_dict() instead of
+  // torch::save() and torch::load(), and move or convert a module before you shard it.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Device device, bool non_blocking = false) override;

@@ -216,7 +216,7 @@ class FullyShardedDataParallel
   explicit FullyShardedDataParallel(const Net& holder,
                                     const FsdpOptions& options = {}) requires requires {
     holder.ptr();
-  } : FullyShardedDataParallel(holder.ptr(), options) {
+  } : FullyShardedDataParallel(holder.is_empty() ? nullptr : holder.ptr(), options) {
   }
 };
 

@@ -57,6 +57,7 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include "distrun/detail/divided_module.h"
 #include "distrun/device_mesh.h"
 #include "distrun/placement.h"
 
@@ -77,7 +78,7 @@ struct ParallelParameter {
 };
 
 // The base of the layers below.
-class TensorParallelModule : public torch::nn::Module {
+class TensorParallelModule : public torch::nn::Module, public internal::DividedModule {
  public:
   // Returns the mesh.
   const DeviceMesh& mesh() const { return mesh_; }
@@ -85,8 +86,14 @@ class TensorParallelModule : public torch::nn::Module {
   // `local` are those of the shard.
   std::vector<ParallelParameter> parallel_parameters() const;
   // Gathers the whole parameters, and returns them by name, as the plain layer has them.  Every
-  // rank of the mesh must call it.
+  // rank of the mesh must call it.  Within a FullyShardedDataParallel, call its unshard() before.
+  //
+  // Throws: c10::ValueError if a parameter is a shard of a FullyShardedDataParallel.
   torch::OrderedDict<std::string, at::Tensor> full_state_dict() const;
+
+  // For FullyShardedDataParallel.
+  const Group& group_of_parts() const override { return mesh_.get_group(); }
+  bool is_divided(const std::string& parameter) const override;
 
  protected:
   TensorParallelModule(std::string name, DeviceMesh mesh, ParallelLayouts layouts);
@@ -154,8 +161,7 @@ class RowwiseEmbeddingImpl : public TensorParallelModule {
   at::Tensor weight;  // [num_embeddings / ranks, embedding_dim]
 
  private:
-  std::int64_t rows_ =
-      0;  // On each rank: within a FullyShardedDataParallel, weight can be a shard.
+  std::int64_t rows_ = 0;  // Of this rank's part.
 };
 TORCH_MODULE(RowwiseEmbedding);
 

@@ -92,8 +92,24 @@ std::vector<NamedTensor> own_parameters(torch::nn::Module& module) {
   return own;
 }
 
-std::string description(const NamedTensor& one) {
-  return c10::str("'", one.name, "', ", one.tensor.scalar_type(), " ", one.tensor.sizes());
+std::string description(const ModuleTensor& one) {
+  return c10::str(one.is_parameter ? "parameter '" : "buffer '", one.name, "', ",
+                  one.tensor.scalar_type(), " ", one.tensor.sizes(),
+                  one.is_parameter && !one.tensor.requires_grad() ? ", frozen" : "");
+}
+
+// A line for each tensor that belongs to no inner unit, and for the options.
+std::string description(torch::nn::Module& module, const FsdpOptions& options) {
+  std::string text;
+  for (const ModuleTensor& one : tensors_of(module)) {
+    if (one.unit == nullptr) text += description(one) + "\n";
+  }
+  const auto name_of = [](const std::optional<at::ScalarType>& dtype) {
+    return dtype ? c10::toString(*dtype) : "own";
+  };
+  return text + c10::str("the options param_dtype ", name_of(options.mp_policy.param_dtype),
+                         ", reduce_dtype ", name_of(options.mp_policy.reduce_dtype),
+                         ", sync_module_states ", options.sync_module_states, "\n");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -103,10 +119,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// On every rank, throws the same error.
-void check_agreement(const std::vector<NamedTensor>& parameters, const Group& group) {
-  std::string own;
-  for (const NamedTensor& one : parameters) own += description(one) + "\n";
+// Throws the same error on every rank if a rank has an error, or ranks differ.
+void check_agreement(const std::string& own, const std::string& own_error, const Group& group) {
+  const std::vector<std::string> errors = all_gather_bytes(own_error, group);
+  const std::vector<int> ranks = get_process_group_ranks(group);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    TORCH_CHECK_VALUE(errors[i].empty(), errors[i], " (on rank ", ranks[i], ")");
+  }
   const std::vector<std::string> all = all_gather_bytes(own, group);
   const auto other = std::find_if(all.begin(), all.end(),
                                   [&](const std::string& one) { return one != all.front(); });
@@ -115,13 +134,11 @@ void check_agreement(const std::vector<NamedTensor>& parameters, const Group& gr
   std::size_t i = 0;
   while (i < expected.size() && i < found.size() && expected[i] == found[i]) ++i;
   const auto line = [&](const std::vector<std::string>& lines) {
-    return i < lines.size() ? lines[i] : std::string("none");
+    return i < lines.size() ? lines[i] : std::string("nothing");
   };
-  const auto& ranks = get_process_group_ranks(group);
-  TORCH_CHECK_VALUE(false, kName, ": parameter ", i, " on rank ",
-                    ranks[static_cast<std::size_t>(other - all.begin())], " is ", line(found),
-                    ", and on rank ", ranks.front(), " ", line(expected),
-                    "; all ranks must construct the same module");
+  TORCH_CHECK_VALUE(false, kName, ": rank ", ranks[static_cast<std::size_t>(other - all.begin())],
+                    " has ", line(found), ", and rank ", ranks.front(), " has ", line(expected),
+                    "; all ranks must construct the same module with the same options");
 }
 
 FsdpOptions checked(const std::shared_ptr<torch::nn::Module>& module, const FsdpOptions& options) {
@@ -132,8 +149,14 @@ FsdpOptions checked(const std::shared_ptr<torch::nn::Module>& module, const Fsdp
 }
 
 std::shared_ptr<FsdpUnit> make_unit(torch::nn::Module& module, const FsdpOptions& options) {
-  std::vector<NamedTensor> own = own_parameters(module);
-  check_agreement(own, options.process_group);
+  std::vector<NamedTensor> own;
+  std::string error;
+  try {
+    own = own_parameters(module);
+  } catch (const c10::ValueError& thrown) {
+    error = thrown.what_without_backtrace();  // Other ranks must not wait.
+  }
+  check_agreement(description(module, options), error, options.process_group);
   if (options.sync_module_states) {
     const at::NoGradGuard no_grad;
     for (const ModuleTensor& one : tensors_of(module)) {
@@ -141,9 +164,47 @@ std::shared_ptr<FsdpUnit> make_unit(torch::nn::Module& module, const FsdpOptions
       broadcast(one.tensor, GroupRank(0), {.group = options.process_group});
     }
   }
-  auto unit = std::make_shared<FsdpUnit>(std::move(own), options);
+  auto unit = FsdpUnit::make(std::move(own), options);
   owners().add(unit);
   return unit;
+}
+
+}  // namespace
+
+namespace {
+
+// Gradients of whole parameters, or of parts of parameters that lie on the ranks of a group.
+struct GradientsOnRanks {
+  const Group* parts = nullptr;  // Null: whole.
+  std::vector<at::Tensor> gradients;
+};
+
+// On each rank the same groups in the same order, the whole parameters first.
+std::vector<GradientsOnRanks> gradients_of(FsdpModule& module) {
+  std::vector<GradientsOnRanks> all(1);
+  std::set<const c10::TensorImpl*> seen;
+  for (const ModuleTensor& one : tensors_of(module)) {
+    if (!one.is_parameter || !seen.insert(one.tensor.unsafeGetTensorImpl()).second) continue;
+    auto found = std::find_if(all.begin(), all.end(), [&](const GradientsOnRanks& its) {
+      if (its.parts == nullptr || one.parts == nullptr) return its.parts == one.parts;
+      return *its.parts == *one.parts;
+    });
+    if (found == all.end()) found = all.insert(found, {one.parts, {}});
+    const at::Tensor& gradient = one.tensor.grad();
+    if (gradient.defined() && gradient.numel() > 0) found->gradients.push_back(gradient);
+  }
+  return all;
+}
+
+at::Tensor norm_of(const std::vector<at::Tensor>& gradients, double type,
+                   const at::TensorOptions& like) {
+  const auto dtype = c10::typeMetaToScalarType(like.dtype());
+  std::vector<at::Tensor> norms;
+  norms.reserve(gradients.size());
+  for (const at::Tensor& gradient : gradients) {
+    norms.push_back(at::linalg_vector_norm(gradient, type, std::nullopt, false, dtype));
+  }
+  return at::linalg_vector_norm(at::stack(norms), type);
 }
 
 }  // namespace
@@ -177,27 +238,34 @@ at::Tensor FsdpModule::clip_grad_norm_(double max_norm, double norm_type) {
   TORCH_CHECK_VALUE(max_norm > 0 && norm_type > 0, "clip_grad_norm_: max_norm is ", max_norm,
                     " and norm_type ", norm_type, "; expected more than 0");
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients, norms;
-  std::optional<c10::Device> device;
-  for (const FsdpModule* const one : units_of(*this)) {
-    if (one->unit_->parameters().empty()) continue;
-    device = one->unit_->parameters().device();
-    for (const NamedTensor& parameter : one->unit_->parameters().parameters()) {
-      const at::Tensor& gradient = parameter.tensor.grad();
-      if (!gradient.defined() || gradient.numel() == 0) continue;
-      gradients.push_back(gradient);
-      norms.push_back(at::linalg_vector_norm(gradient, norm_type, std::nullopt, false, at::kFloat));
-    }
-  }
   const bool is_max = std::isinf(norm_type);
-  at::Tensor norm = at::zeros({}, at::TensorOptions(at::kFloat).device(device.value_or(at::kCPU)));
-  if (!norms.empty()) norm = at::linalg_vector_norm(at::stack(norms), norm_type);
-  if (!is_max) norm = norm.pow(norm_type);
-  all_reduce(norm, is_max ? ReduceOp::MAX : ReduceOp::SUM,
-             {.group = unit_->options().process_group});
-  if (!is_max) norm = norm.pow(1 / norm_type);
+  const std::vector<GradientsOnRanks> all = gradients_of(*this);
+  // Double if a parameter is double.
+  at::TensorOptions like(at::kFloat);
+  for (const FsdpModule* const one : units_of(*this)) {
+    const internal::ShardedParameters& parameters = one->unit_->parameters();
+    if (parameters.empty()) continue;
+    like =
+        like.device(parameters.device())
+            .dtype(at::promote_types(c10::typeMetaToScalarType(like.dtype()), parameters.dtype()));
+  }
+  at::Tensor sums = at::zeros({static_cast<std::int64_t>(all.size())}, like);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].gradients.empty()) continue;
+    const at::Tensor norm = norm_of(all[i].gradients, norm_type, like);
+    sums[static_cast<std::int64_t>(i)] = is_max ? norm : norm.pow(norm_type);
+  }
+  const ReduceOp op = is_max ? ReduceOp::MAX : ReduceOp::SUM;
+  all_reduce(sums, op, {.group = unit_->options().process_group});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].parts == nullptr) continue;
+    all_reduce(sums[static_cast<std::int64_t>(i)], op, {.group = *all[i].parts});
+  }
+  at::Tensor norm = is_max ? sums.max() : sums.sum().pow(1 / norm_type);
   const at::Tensor factor = (max_norm / (norm + 1e-6)).clamp_max(1);
-  for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
+  for (const GradientsOnRanks& one : all) {
+    for (const at::Tensor& gradient : one.gradients) gradient.mul_(factor);
+  }
   return norm;
 }
 
@@ -217,8 +285,14 @@ FsdpState FsdpModule::full_state_dict() {
   }
   FsdpState state;
   for (const ModuleTensor& one : tensors_of(*this)) {
-    state.insert(one.name, one.is_parameter ? whole.at(one.tensor.unsafeGetTensorImpl())
-                                            : one.tensor.detach().clone());
+    if (!one.is_parameter) {
+      state.insert(one.name, one.tensor.detach().clone());
+      continue;
+    }
+    const auto found = whole.find(one.tensor.unsafeGetTensorImpl());
+    TORCH_CHECK_VALUE(found != whole.end(), kName, ": parameter '", one.name,
+                      "' was registered after its unit was constructed; register it before");
+    state.insert(one.name, found->second);
   }
   return state;
 }
@@ -309,6 +383,18 @@ namespace {
 }
 
 }  // namespace
+
+void FsdpModule::zero_grad(bool set_to_none) {
+  for (const FsdpModule* const one : units_of(*this)) one->unit_->parameters().forget_kept();
+  torch::nn::Module::zero_grad(set_to_none);
+}
+
+void FsdpModule::save(torch::serialize::OutputArchive& /*archive*/) const {
+  TORCH_CHECK(false, kName, ": torch::save() would save shards; save full_state_dict()");
+}
+void FsdpModule::load(torch::serialize::InputArchive& /*archive*/) {
+  TORCH_CHECK(false, kName, ": torch::load() would replace shards; use load_full_state_dict()");
+}
 
 void FsdpModule::to(torch::Device /*device*/, torch::Dtype /*dtype*/, bool /*non_blocking*/) {
   refuse_to_move();

@@ -2,9 +2,11 @@
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='Fsdp*MultirankTest.*'
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
+#include <torch/serialize.h>
 #include <torch/utils.h>
 
 #include "backends/test/multirank_test.h"
@@ -204,9 +207,7 @@ TEST_F(FsdpMultirankTest, ParametersAreShardsOutsideOfForwardAndBackward) {
   };
   expect_shards();
   const at::Tensor output = fsdp(input());
-  // The outermost unit keeps its parameters for backward.
-  EXPECT_THAT(fsdp.module()->first->weight.sizes(), ElementsAre(kWidth, 3));
-  EXPECT_EQ(fsdp.module()->blocks[0]->module()->wide->weight.dim(), 1);
+  expect_shards();
   loss(output).backward();
   expect_shards();
   for (const at::Tensor& one : fsdp.parameters()) EXPECT_EQ(one.grad().sizes(), one.sizes());
@@ -576,17 +577,19 @@ TEST_F(FsdpMultirankTest, RejectsModulesThatItCannotShard) {
   using Fsdp = FullyShardedDataParallel<BlockImpl>;
   EXPECT_EQ(error_of([] { Fsdp(std::shared_ptr<BlockImpl>()); }),
             "FullyShardedDataParallel: module is null; expected a torch::nn::Module");
+  EXPECT_EQ(error_of([] { FullyShardedDataParallel<Block>(Block(nullptr)); }),
+            "FullyShardedDataParallel: module is null; expected a torch::nn::Module");
   const auto twice = std::make_shared<BlockImpl>();
-  Fsdp fsdp(twice);
+  const Fsdp fsdp(twice);
   EXPECT_EQ(error_of([&] { Fsdp{twice}; }),
             "FullyShardedDataParallel: parameter 'norm.weight' belongs to another unit; make one "
-            "unit of the smallest module that has all uses of the parameter");
+            "unit of the smallest module that has all uses of the parameter (on rank 0)");
   const auto mixed = std::make_shared<BlockImpl>();
   mixed->narrow->to(at::kDouble);
   EXPECT_EQ(error_of([&] { Fsdp{mixed}; }),
             "FullyShardedDataParallel: parameter 'narrow.weight' has dtype Double and "
             "'norm.weight' Float; expected one dtype: convert them, or make units of their "
-            "modules");
+            "modules (on rank 0)");
   struct Scattered : torch::nn::Module {
     at::Tensor a = register_parameter("a", at::ones({2})),
                b = register_parameter("b", at::empty({2}, at::kMeta));
@@ -594,12 +597,16 @@ TEST_F(FsdpMultirankTest, RejectsModulesThatItCannotShard) {
   };
   EXPECT_EQ(error_of([&] { FullyShardedDataParallel{std::make_shared<Scattered>()}; }),
             "FullyShardedDataParallel: parameter 'b' is on meta and 'a' on cpu; expected one "
-            "device");
-  EXPECT_EQ(error_of([&] { fsdp.to(at::kDouble); }),
-            "FullyShardedDataParallel: a sharded module cannot be moved or converted; move it "
-            "before it is sharded");
-  EXPECT_EQ(error_of([&] { torch::nn::Sequential(std::make_shared<Unit>(Block()))->to(at::kCPU); }),
-            error_of([&] { fsdp.to(at::kDouble); }));
+            "device (on rank 0)");
+}
+
+TEST_F(FsdpMultirankTest, NoRankWaitsForOneThatCannotShard) {
+  const int last = get_world_size() - 1;
+  const auto module = std::make_shared<BlockImpl>();
+  if (get_rank() == last) module->narrow->to(at::kDouble);
+  EXPECT_THAT(error_of([&] { FullyShardedDataParallel<BlockImpl>{module}; }),
+              AllOf(HasSubstr("'narrow.weight' has dtype Double"),
+                    HasSubstr("(on rank " + std::to_string(last) + ")")));
 }
 
 TEST_F(FsdpMultirankTest, RejectsDifferentModulesOnEachRank) {
@@ -607,8 +614,177 @@ TEST_F(FsdpMultirankTest, RejectsDifferentModulesOnEachRank) {
   const int inputs = get_rank() == 1 ? 5 : 3;
   EXPECT_EQ(
       error_of([&] { FullyShardedDataParallel<torch::nn::Linear>(torch::nn::Linear(inputs, 2)); }),
-      "FullyShardedDataParallel: parameter 0 on rank 1 is 'weight', Float [2, 5], and on "
-      "rank 0 'weight', Float [2, 3]; all ranks must construct the same module");
+      "FullyShardedDataParallel: rank 1 has parameter 'weight', Float [2, 5], and rank 0 has "
+      "parameter 'weight', Float [2, 3]; all ranks must construct the same module with the "
+      "same options");
+  EXPECT_THAT(error_of([&] { Unit(Block(), {.sync_module_states = get_rank() == 0}); }),
+              HasSubstr("rank 1 has the options param_dtype own, reduce_dtype own, "
+                        "sync_module_states 0, and rank 0"));
+}
+
+TEST_F(FsdpMultirankTest, RejectsWhatWouldReplaceShards) {
+  Unit unit{Block()};
+  std::stringstream file;
+  EXPECT_EQ(
+      error_of([&] { torch::save(std::shared_ptr<torch::nn::Module>(&unit, [](auto*) {}), file); }),
+      "FullyShardedDataParallel: torch::save() would save shards; save full_state_dict()");
+  torch::serialize::InputArchive archive;
+  EXPECT_EQ(error_of([&] { unit.load(archive); }),
+            "FullyShardedDataParallel: torch::load() would replace shards; use "
+            "load_full_state_dict()");
+  EXPECT_EQ(error_of([&] { unit.to(at::kDouble); }),
+            "FullyShardedDataParallel: a sharded module cannot be moved or converted; move it "
+            "before it is sharded");
+  EXPECT_EQ(error_of([&] { torch::nn::Sequential(std::make_shared<Unit>(Block()))->to(at::kCPU); }),
+            error_of([&] { unit.to(at::kDouble); }));
+  unit.module()->wide->to(at::kDouble);
+  const std::string replaced =
+      "FullyShardedDataParallel: the data of parameter 'wide.weight' were replaced, for example by "
+      "torch::load() or to(); use load_full_state_dict(), and convert modules before they are "
+      "sharded";
+  EXPECT_EQ(error_of([&] { unit(at::ones({1, kWidth})); }), replaced);
+  EXPECT_EQ(error_of([&] { unit.full_state_dict(); }), replaced);
+}
+
+TEST_F(FsdpMultirankTest, RejectsParametersThatAreRegisteredLater) {
+  Unit unit{Block()};
+  unit.module()->register_parameter("late", at::ones({2}));
+  EXPECT_EQ(error_of([&] { unit.full_state_dict(); }),
+            "FullyShardedDataParallel: parameter 'late' was registered after its unit was "
+            "constructed; register it before");
+}
+
+struct ScaleImpl : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", at::full({40}, 2.0)), aux;
+  at::Tensor forward(const at::Tensor& x) {
+    aux = (x * weight).sum();
+    return x * weight;
+  }
+};
+TORCH_MODULE(Scale);
+
+TEST_F(FsdpMultirankTest, AGradientThatReachesAParameterOtherwiseIsAnError) {
+  FullyShardedDataParallel<Scale> fsdp{Scale()};
+  fsdp(at::ones({40}));
+  EXPECT_EQ(error_of([&] { fsdp.module()->aux.backward(); }),
+            "FullyShardedDataParallel: a gradient has reached parameter 'weight', but no result of "
+            "the forward() of its unit; call backward() only on tensors that are computed from "
+            "results of forward()");
+  struct Reveals : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", at::ones({4}));
+    at::Tensor forward() { return weight.view({2, 2}); }
+  };
+  FullyShardedDataParallel reveals(std::make_shared<Reveals>());
+  EXPECT_EQ(error_of([&] { reveals(); }),
+            "FullyShardedDataParallel: forward() returns a parameter or a view of one, whose "
+            "memory is freed; return a clone()");
+}
+
+// The last forward is not followed by a backward.
+TEST_F(FsdpMultirankTest, AForwardBeforeTheStepDoesNotChangeTheStep) {
+  FullyShardedDataParallel fsdp(sharded_net());
+  const auto plain = plain_copy(fsdp);
+  torch::optim::SGD optimizer(fsdp.parameters(), 0.1), plain_optimizer(plain->parameters(), 0.1);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    loss(fsdp(input(step))).backward();
+    const at::Tensor metric = fsdp(input(step));
+    optimizer.step();
+    plain_optimizer.zero_grad();
+    loss(plain->forward(all_inputs(step))).backward();
+    const at::Tensor expected = plain->forward(input(step));
+    plain_optimizer.step();
+    EXPECT_TRUE(metric.allclose(expected, 1e-4, 1e-5));
+  }
+  expect_values(fsdp.full_state_dict(), *plain);
+}
+
+// Two units, of which a forward uses the chosen ones.
+struct BranchesImpl : torch::nn::Module {
+  std::shared_ptr<FullyShardedDataParallel<Scale>> a, b;
+  BranchesImpl() {
+    a = register_module("a", std::make_shared<FullyShardedDataParallel<Scale>>(Scale()));
+    b = register_module("b", std::make_shared<FullyShardedDataParallel<Scale>>(Scale()));
+  }
+  at::Tensor forward(bool uses_a, bool uses_b) {
+    at::Tensor x = at::ones({40});
+    if (uses_a) x = a->forward(x);
+    if (uses_b) x = b->forward(x);
+    return x.sum();
+  }
+  static at::Tensor gradient(const FullyShardedDataParallel<Scale>& unit) {
+    return unit.module()->weight.grad();
+  }
+};
+
+TEST_F(FsdpMultirankTest, TheNextReductionIncludesUnitsThatItsBackwardDoesNotUse) {
+  FullyShardedDataParallel fsdp(std::make_shared<BranchesImpl>());
+  {
+    const auto alone = fsdp.no_sync();
+    fsdp(false, true).backward();
+  }
+  fsdp(true, false).backward();
+  const at::Tensor of_a = BranchesImpl::gradient(*fsdp.module()->a),
+                   of_b = BranchesImpl::gradient(*fsdp.module()->b);
+  EXPECT_TRUE(of_a.equal(at::ones(of_a.sizes())));
+  EXPECT_TRUE(of_b.equal(at::ones(of_b.sizes())));
+}
+
+TEST_F(FsdpMultirankTest, OneBackwardOfForwardsWithAndWithoutNoSyncReduces) {
+  for (const bool is_first_alone : {true, false}) {
+    FullyShardedDataParallel fsdp(std::make_shared<BranchesImpl>());
+    std::vector<at::Tensor> losses;
+    for (const bool is_alone : {is_first_alone, !is_first_alone}) {
+      if (is_alone) {
+        const auto alone = fsdp.no_sync();
+        losses.push_back(fsdp(true, false));
+      } else {
+        losses.push_back(fsdp(true, false));
+      }
+    }
+    (losses[0] + losses[1]).backward();
+    const at::Tensor of_a = BranchesImpl::gradient(*fsdp.module()->a);
+    EXPECT_TRUE(of_a.equal(at::full(of_a.sizes(), 2.0)));
+  }
+}
+
+TEST_F(FsdpMultirankTest, ZeroGradForgetsWhatNoSyncHasKeptAndAFailedForwardDoesNot) {
+  const auto net = sharded_net();
+  FullyShardedDataParallel fsdp(net);
+  const auto plain = plain_copy(fsdp);
+  const auto keep = [&](int step) {
+    const auto alone = fsdp.no_sync();
+    loss(fsdp(input(step))).backward();
+  };
+  keep(5);
+  fsdp.zero_grad();
+  keep(0);
+  net->before_block = [](int) { throw std::runtime_error("no block"); };
+  EXPECT_THROW(fsdp(input()), std::runtime_error);
+  net->before_block = [](int) {};
+  loss(fsdp(input(1))).backward();
+  for (int step = 0; step < 2; ++step) loss(plain->forward(all_inputs(step))).backward();
+  expect_gradients(fsdp, *plain);
+}
+
+TEST_F(FsdpMultirankTest, ClipsAUnitWithTwoNamesOnceAndDoubles) {
+  struct TwoNames : torch::nn::Module {
+    std::shared_ptr<FullyShardedDataParallel<Scale>> first, second;
+    TwoNames() {
+      Scale scale;
+      scale->to(at::kDouble);
+      first =
+          register_module("first", std::make_shared<FullyShardedDataParallel<Scale>>(scale.ptr()));
+      second = register_module("second", first);
+    }
+    at::Tensor forward(const at::Tensor& x) { return first->forward(x).sum(); }
+  };
+  FullyShardedDataParallel fsdp(std::make_shared<TwoNames>());
+  fsdp(at::full({40}, 3.0, at::kDouble)).backward();
+  const at::Tensor norm = fsdp.clip_grad_norm_(1);
+  EXPECT_EQ(norm.scalar_type(), at::kDouble);
+  EXPECT_NEAR(norm.item<double>(), 3 * std::sqrt(40.0), 1e-6);
+  EXPECT_NEAR(fsdp.clip_grad_norm_(1).item<double>(), 1, 1e-4);
 }
 
 TEST_F(FsdpMultirankTest, ShardsWithinItsGroupOnly) {

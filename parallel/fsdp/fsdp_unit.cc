@@ -1,6 +1,7 @@
 #include "parallel/fsdp/fsdp_unit.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/engine.h>
 
 namespace distrun::internal {
@@ -13,8 +14,29 @@ bool same(const std::weak_ptr<FsdpUnit>& one, const FsdpUnit& other) {
 
 }  // namespace
 
-FsdpUnit::FsdpUnit(std::vector<NamedTensor> parameters, const FsdpOptions& options)
+FsdpUnit::FsdpUnit(Private /*only make() constructs*/, std::vector<NamedTensor> parameters,
+                   const FsdpOptions& options)
     : options_(options), parameters_(std::move(parameters), options) {}
+
+std::shared_ptr<FsdpUnit> FsdpUnit::make(std::vector<NamedTensor> parameters,
+                                         const FsdpOptions& options) {
+  auto unit = std::make_shared<FsdpUnit>(Private(), std::move(parameters), options);
+  unit->watch_gradients();
+  return unit;
+}
+
+void FsdpUnit::watch_gradients() {
+  for (const NamedTensor& one : parameters_.parameters()) {
+    if (!one.tensor.requires_grad()) continue;
+    one.tensor.register_hook([its = weak_from_this(), name = one.name](const at::Tensor&) {
+      const auto unit = its.lock();
+      TORCH_CHECK(!unit || unit->is_in_backward_,
+                  "FullyShardedDataParallel: a gradient has reached parameter '", name,
+                  "', but no result of the forward() of its unit; call backward() only on tensors "
+                  "that are computed from results of forward()");
+    });
+  }
+}
 
 bool FsdpUnit::is_root() const { return same(tree_->units.back(), *this); }
 
@@ -27,6 +49,10 @@ void FsdpUnit::before_forward() {
   if (tree.depth++ == 0 && !tree.is_in_backward()) {
     tree.reset_after_failure();
     tree.last_order = std::exchange(tree.order, {});
+    // An optimizer may have taken a step.
+    tree.for_each([](FsdpUnit& unit) {
+      if (unit.parameters_.is_hidden()) unit.parameters_.reshard();
+    });
   }
   const std::size_t place = tree.order.size();
   tree.order.push_back(weak_from_this());
@@ -43,7 +69,11 @@ void FsdpUnit::after_forward(FsdpForwardCall& call, bool needs_backward) {
   if (needs_backward) {
     call.previous_ = std::exchange(tree.last_ended, weak_from_this());
   }
-  if (reshards_after_forward() || !needs_backward) parameters_.reshard();
+  if (reshards_after_forward() || !needs_backward) {
+    parameters_.reshard();
+  } else {
+    parameters_.hide();
+  }
   // No backward frees what was gathered for a unit that this forward did not need.
   if (tree.depth == 0 && !needs_backward) {
     tree.for_each([](FsdpUnit& unit) { unit.parameters_.reshard(); });
@@ -52,9 +82,10 @@ void FsdpUnit::after_forward(FsdpForwardCall& call, bool needs_backward) {
 
 void FsdpUnit::before_backward(const FsdpForwardCall& call) {
   tree_->begin_backward();
+  tree_->reduces = tree_->reduces || call.reduces_;
+  reduces_ = reduces_ || call.reduces_;
   if (!is_in_backward_) {
     is_in_backward_ = true;
-    reduces_ = call.reduces_;
     if (parameters_.is_reducing()) tree_->finish_reduce();  // The unit is used twice.
     parameters_.finish_unshard();
     parameters_.begin_gradients();
@@ -66,18 +97,27 @@ void FsdpUnit::before_backward(const FsdpForwardCall& call) {
 
 void FsdpUnit::after_backward() {
   if (!std::exchange(is_in_backward_, false)) return;
-  if (parameters_.empty()) return;
+  const bool reduces = std::exchange(reduces_, false);
   auto gradients = parameters_.take_gradients();
   // First, so that less memory is in use at a time.
   parameters_.reshard();
-  if (!reduces_) return parameters_.keep(std::move(gradients));
+  if (!parameters_.need_gradients()) return;
+  if (!reduces) return parameters_.keep(std::move(gradients));
   tree_->finish_reduce();
   parameters_.start_reduce(std::move(gradients));
   tree_->reducing = weak_from_this();
 }
 
+void FsdpUnit::reduce_kept() {
+  if (!parameters_.keeps_gradients()) return;
+  tree_->finish_reduce();
+  parameters_.start_reduce({});
+  tree_->reducing = weak_from_this();
+}
+
 void FsdpUnit::reset() {
   is_in_backward_ = false;
+  reduces_ = false;
   parameters_.abandon();
 }
 
@@ -113,8 +153,12 @@ std::vector<at::Tensor> FsdpForwardCall::end(std::vector<at::Tensor> outputs) {
   bool needs_backward = false;
   for (at::Tensor& output : outputs) {
     if (!output.defined()) continue;
+    TORCH_CHECK(!unit_->parameters().has_memory_of(output),
+                "FullyShardedDataParallel: forward() returns a parameter or a view of one, whose "
+                "memory is freed; return a clone()");
     if (dtype && output.is_floating_point()) output = output.to(*dtype);
     if (!output.requires_grad()) continue;
+    if (output.is_leaf()) output = output.view_as(output);  // A hook would stay with it.
     needs_backward = true;
     output.register_hook([call = shared_from_this()](const at::Tensor& /*gradient*/) {
       call->unit_->before_backward(*call);
@@ -130,7 +174,7 @@ void FsdpForwardCall::close() {
   FsdpTree& tree = *unit_->tree();
   if (--tree.depth > 0 || tree.is_in_backward()) return;
   tree.order.clear();
-  tree.reset();
+  tree.for_each([](FsdpUnit& unit) { unit.parameters().release(); });
 }
 
 void FsdpTree::begin_backward() {
@@ -152,6 +196,10 @@ void FsdpTree::finish_backward() {
   for (auto one = units.rbegin(); one != units.rend(); ++one) {
     if (const auto unit = one->lock()) unit->after_backward();
   }
+  for (auto one = units.rbegin(); reduces && one != units.rend(); ++one) {
+    if (const auto unit = one->lock()) unit->reduce_kept();
+  }
+  reduces = false;
   finish_reduce();
   for_each([](FsdpUnit& unit) { unit.parameters().reshard(); });
   last_ended.reset();
@@ -167,6 +215,7 @@ void FsdpTree::reset_after_failure() {
 }
 
 void FsdpTree::reset() {
+  reduces = false;
   reducing.reset();
   last_ended.reset();
   for_each([](FsdpUnit& unit) { unit.reset(); });

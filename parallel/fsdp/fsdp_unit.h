@@ -1,8 +1,10 @@
 // A unit of FullyShardedDataParallel: when its parameters are gathered, freed and reduced.
 //
-// The forward of a unit:   gather, run the module, free.
+// The forward of a unit:   gather, run the module, free.  The outermost unit keeps the memory.
 // The backward of a unit:  gather when a gradient reaches an output; reduce gradients and free when
 //                          the gradients of all inputs are complete, or at the end of backward.
+//
+// Between the two, parameters are shards even if the memory is kept: an optimizer may take a step.
 //
 // While a unit computes, it starts to gather the next one, in the order of the last forward. At
 // most one reduction is under way.
@@ -27,9 +29,14 @@ class FsdpForwardCall;
 struct FsdpTree;
 
 class FsdpUnit : public std::enable_shared_from_this<FsdpUnit> {
+  struct Private {};
+
  public:
+  FsdpUnit(Private /*only make() constructs*/, std::vector<NamedTensor> parameters,
+           const FsdpOptions& options);
   // The names begin at this unit's module.
-  FsdpUnit(std::vector<NamedTensor> parameters, const FsdpOptions& options);
+  static std::shared_ptr<FsdpUnit> make(std::vector<NamedTensor> parameters,
+                                        const FsdpOptions& options);
 
   ShardedParameters& parameters() { return parameters_; }
   const FsdpOptions& options() const { return options_; }
@@ -42,17 +49,21 @@ class FsdpUnit : public std::enable_shared_from_this<FsdpUnit> {
   void after_forward(FsdpForwardCall& call, bool needs_backward);
   void before_backward(const FsdpForwardCall& call);
   void after_backward();
-  // Frees the parameters and forgets gradients that are not reduced, after an error.
+  // Reduces gradients that earlier backwards have kept, if this one has not.
+  void reduce_kept();
+  // Frees the parameters and forgets gradients that are not reduced, after an error in backward.
   void reset();
 
  private:
   bool reshards_after_forward() const;
+  // Throws if a gradient reaches a parameter when the unit has no backward.
+  void watch_gradients();
 
   const FsdpOptions options_;
   ShardedParameters parameters_;
   std::shared_ptr<FsdpTree> tree_;
   bool is_in_backward_ = false;
-  bool reduces_ = true;  // In the current backward.
+  bool reduces_ = false;  // In the current backward.
 };
 
 // One call of a unit's forward, and its part of the graph.
@@ -85,6 +96,7 @@ struct FsdpTree : std::enable_shared_from_this<FsdpTree> {
   std::weak_ptr<FsdpUnit> last_ended;                      // The last forward that ended.
   std::weak_ptr<FsdpUnit> reducing;
   std::weak_ptr<void> backward;  // Alive while a backward runs.
+  bool reduces = false;          // One of its forwards ran without no_sync().
 
   template <class Act>
   void for_each(const Act& act) const {

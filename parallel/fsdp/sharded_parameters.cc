@@ -1,11 +1,13 @@
 #include "parallel/fsdp/sharded_parameters.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "distrun/collectives.h"
@@ -69,8 +71,27 @@ void ShardedParameters::show_shards() {
   }
 }
 
+void ShardedParameters::check_data() const {
+  for (const NamedTensor& one : parameters_) {
+    TORCH_CHECK(one.tensor.storage().is_alias_of(shard_.storage()),
+                "FullyShardedDataParallel: the data of parameter '", one.name,
+                "' were replaced, for example by torch::load() or to(); use "
+                "load_full_state_dict(), and convert modules before they are sharded");
+  }
+}
+
+bool ShardedParameters::need_gradients() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const NamedTensor& one) { return one.tensor.requires_grad(); });
+}
+
+bool ShardedParameters::has_memory_of(const at::Tensor& tensor) const {
+  return !empty() && tensor.has_storage() && tensor.storage().is_alias_of(full_.storage());
+}
+
 void ShardedParameters::start_unshard() {
   if (empty() || state_ != State::kSharded) return;
+  check_data();
   const at::NoGradGuard no_grad;
   allocate_memory(full_);
   state_ = State::kGathering;
@@ -93,6 +114,12 @@ void ShardedParameters::finish_unshard() {
         full_.narrow(0, layout_.offset(i), layout_.numel(i)).view(layout_.sizes(i)));
   }
   state_ = State::kUnsharded;
+}
+
+void ShardedParameters::hide() {
+  if (state_ != State::kUnsharded) return;
+  show_shards();
+  state_ = State::kHidden;
 }
 
 void ShardedParameters::reshard() {
@@ -124,14 +151,16 @@ std::vector<at::Tensor> ShardedParameters::take_gradients() {
   return gradients;
 }
 
-// Frees each gradient when it is copied. Zeros for parameters without one: other ranks can have it.
+// Frees each gradient when it is copied. Zeros for parameters without one: other ranks can have it,
+// or the list is empty.
 at::Tensor ShardedParameters::flattened(std::vector<at::Tensor> gradients) const {
   at::Tensor all = at::empty({layout_.total()}, shard_.options().dtype(reduce_dtype_));
   std::int64_t end = 0;  // Of what has been written.
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     all.narrow(0, end, layout_.offset(i) - end).zero_();
     at::Tensor its = all.narrow(0, layout_.offset(i), layout_.numel(i));
-    const at::Tensor gradient = std::exchange(gradients[i], at::Tensor());
+    const at::Tensor gradient =
+        gradients.empty() ? at::Tensor() : std::exchange(gradients[i], at::Tensor());
     if (gradient.defined()) {
       its.view(layout_.sizes(i)).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
     } else {
@@ -200,11 +229,11 @@ void ShardedParameters::finish_reduce() {
 void ShardedParameters::abandon() noexcept {
   unreduced_ = at::Tensor();
   reduction_.reset();
-  if (std::exchange(has_begun_gradients_, false)) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      parameters_[i].tensor.mutable_grad() = std::move(shard_gradients_[i]);
-    }
-  }
+  take_gradients();
+  release();
+}
+
+void ShardedParameters::release() noexcept {
   try {
     reshard();
   } catch (...) {
@@ -216,6 +245,7 @@ void ShardedParameters::abandon() noexcept {
 }
 
 at::Tensor ShardedParameters::gathered() const {
+  check_data();
   const at::NoGradGuard no_grad;
   at::Tensor all = at::empty({layout_.total()}, shard_.options());
   all_gather_into_tensor(all, shard_, {.group = group_});

@@ -52,12 +52,19 @@ class ShardedParameters {
   c10::Device device() const { return shard_.device(); }
   at::ScalarType dtype() const { return shard_.scalar_type(); }
 
-  // Whether the parameters have all values, or will when finish_unshard() returns.
-  bool is_unsharded() const { return state_ != State::kSharded; }
+  // Throw c10::Error if the data of a parameter were replaced.
   void start_unshard();
   void finish_unshard();
+  // The parameters are shards again, but the gathered values stay until reshard(), for the next
+  // finish_unshard().
+  void hide();
+  bool is_hidden() const { return state_ == State::kHidden; }
   // Frees the gathered values. Waits if they are being gathered.
   void reshard();
+  // reshard() after an error, without another one.
+  void release() noexcept;
+  // Whether the tensor is a view of the gathered values.
+  bool has_memory_of(const at::Tensor& tensor) const;
 
   // Before backward, while unsharded: puts the gradients of the shards aside.
   void begin_gradients();
@@ -67,10 +74,14 @@ class ShardedParameters {
   void start_reduce(std::vector<at::Tensor> gradients);
   // Keeps the gradients for the next reduction.
   void keep(std::vector<at::Tensor> gradients);
+  bool keeps_gradients() const { return unreduced_.defined(); }
+  void forget_kept() { unreduced_ = at::Tensor(); }
+  // If one of them requires a gradient.
+  bool need_gradients() const;
   bool is_reducing() const { return reduction_.has_value(); }
   // Adds the mean of the reduced gradients to those of the shards.
   void finish_reduce();
-  // After an error: forgets gradients that are not reduced yet, and frees the gathered values.
+  // After a backward that has thrown: forgets gradients that are not reduced yet, and release().
   void abandon() noexcept;
 
   // All values in the parameters' own dtype, flat as the layout says: a new tensor. A collective.
@@ -79,12 +90,13 @@ class ShardedParameters {
   const at::Tensor& shard() const { return shard_; }
 
  private:
-  enum class State { kSharded, kGathering, kUnsharded };
+  enum class State { kSharded, kGathering, kHidden, kUnsharded };
   struct Reduction {
     Work work;
     at::Tensor sent, received;
   };
 
+  void check_data() const;
   void show_shards();
   at::Tensor flattened(std::vector<at::Tensor> gradients) const;
 

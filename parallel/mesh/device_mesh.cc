@@ -144,8 +144,12 @@ std::int64_t DeviceMesh::size(std::size_t dimension) const {
 DeviceMesh init_device_mesh(c10::DeviceType device_type, const std::vector<std::int64_t>& shape,
                             std::vector<std::string> names) {
   std::int64_t ranks = 1;
-  for (const std::int64_t one : shape) ranks *= one;
-  TORCH_CHECK_VALUE(!shape.empty() && ranks == get_world_size(), "init_device_mesh: shape ",
+  bool is_positive = !shape.empty();
+  for (const std::int64_t one : shape) {
+    ranks *= one;
+    is_positive = is_positive && one > 0;
+  }
+  TORCH_CHECK_VALUE(is_positive && ranks == get_world_size(), "init_device_mesh: shape ",
                     at::IntArrayRef(shape), " has ", ranks, " ranks, and the run ",
                     get_world_size());
   return DeviceMesh(device_type, at::arange(ranks, at::kLong).view(shape), std::move(names));

@@ -89,6 +89,10 @@ TEST_F(DeviceMeshMultirankTest, ErrorsNameTheArgument) {
             }),
             "init_device_mesh: shape [" + std::to_string(ranks) + ", 2] has " +
                 std::to_string(2 * ranks) + " ranks, and the run " + std::to_string(ranks));
+  EXPECT_THAT(error_of([&] {
+                init_device_mesh(at::kCPU, {-1, -ranks});
+              }),
+              ::testing::HasSubstr("init_device_mesh: shape [-1, "));
   const DeviceMesh mesh = init_device_mesh(at::kCPU, {1, ranks}, {"dp", "tp"});
   EXPECT_EQ(error_of([&] { mesh["pp"]; }), "DeviceMesh: it has no dimension 'pp'; it has: dp, tp");
   EXPECT_EQ(error_of([&] { mesh.get_group(); }),

@@ -60,6 +60,11 @@ torch::OrderedDict<std::string, at::Tensor> TensorParallelModule::full_state_dic
   torch::OrderedDict<std::string, at::Tensor> state;
   for (const ParallelParameter& one : parallel_parameters()) {
     const auto* shard = std::get_if<tensor::Shard>(&one.placement);
+    std::vector<std::int64_t> expected = one.sizes;
+    if (shard != nullptr) expected[static_cast<std::size_t>(shard->dim)] /= mesh_.size();
+    TORCH_CHECK_VALUE(one.local.sizes() == at::IntArrayRef(expected), name(), ": ", one.name,
+                      " has sizes ", one.local.sizes(), "; expected ", at::IntArrayRef(expected),
+                      ": call unshard() of its FullyShardedDataParallel first");
     state.insert(one.name, shard == nullptr
                                ? one.local.detach().clone()
                                : apply_layout_op(one.local, {LayoutOp::kAllGather, shard->dim},
@@ -67,6 +72,19 @@ torch::OrderedDict<std::string, at::Tensor> TensorParallelModule::full_state_dic
   }
   return state;
 }
+
+bool TensorParallelModule::is_divided(const std::string& parameter) const {
+  return std::holds_alternative<tensor::Shard>(facts_.at(parameter).placement);
+}
+
+namespace {
+
+void check_inputs(const std::string& name, const at::Tensor& input, std::int64_t expected) {
+  TORCH_CHECK_VALUE(input.dim() > 0 && input.size(-1) == expected, name, ": the input has sizes ",
+                    input.sizes(), "; expected [.., ", expected, "]");
+}
+
+}  // namespace
 
 ColwiseParallelImpl::ColwiseParallelImpl(const torch::nn::Linear& plain, const DeviceMesh& mesh,
                                          const ParallelLayouts& layouts)
@@ -77,6 +95,7 @@ ColwiseParallelImpl::ColwiseParallelImpl(const torch::nn::Linear& plain, const D
 at::Tensor ColwiseParallelImpl::forward(const at::Tensor& input) {
   const Group& group = mesh().get_group();
   const at::Tensor whole = replicate_for_parts(input, layouts().input_layouts, group);
+  check_inputs(name(), whole, weight.size(1));
   return redistribute(at::linear(whole, weight, bias), tensor::Shard(-1), layouts().output_layouts,
                       group);
 }
@@ -90,6 +109,7 @@ RowwiseParallelImpl::RowwiseParallelImpl(const torch::nn::Linear& plain, const D
 at::Tensor RowwiseParallelImpl::forward(const at::Tensor& input) {
   const Group& group = mesh().get_group();
   const at::Tensor part = redistribute(input, layouts().input_layouts, tensor::Shard(-1), group);
+  check_inputs(name(), part, weight.size(1));
   at::Tensor output = sum_to(at::linear(part, weight), layouts().output_layouts, group);
   if (!bias.defined()) return output;
   const auto* shard = std::get_if<tensor::Shard>(&layouts().output_layouts);
@@ -147,6 +167,12 @@ at::Tensor RowwiseEmbeddingImpl::forward(const at::Tensor& indices) {
   if (const auto* shard = std::get_if<tensor::Shard>(&layouts().input_layouts)) {
     all = apply_layout_op(indices, {LayoutOp::kAllGather, shard->dim}, group);
   }
+  const std::int64_t count = rows_ * group->getSize();
+  // Other devices would have to wait for the answer.
+  TORCH_CHECK_INDEX(
+      !all.is_cpu() || all.numel() == 0 ||
+          (all.min().item<std::int64_t>() >= 0 && all.max().item<std::int64_t>() < count),
+      name(), ": an index is out of range; expected 0 to ", count - 1);
   const at::Tensor own = all - rows_ * group->getRank();
   const at::Tensor is_elsewhere = (own < 0).logical_or(own >= rows_);
   const at::Tensor vectors = at::embedding(weight, own.masked_fill(is_elsewhere, 0));
@@ -176,7 +202,6 @@ namespace {
 
 using Kind = ParallelStyle::Kind;
 
-// Null if the module cannot be replaced in this style.
 template <class Layer, class Plain>
 std::shared_ptr<typename Layer::ContainedType> make(const Plain& plain, const DeviceMesh& mesh,
                                                     const ParallelStyle& style,
@@ -186,6 +211,7 @@ std::shared_ptr<typename Layer::ContainedType> make(const Plain& plain, const De
   return std::make_shared<typename Layer::ContainedType>(plain, mesh, layouts);
 }
 
+// Returns false if the element cannot be replaced in this style.
 bool add_parallel(torch::nn::Sequential& to, const std::string& name,
                   const std::shared_ptr<torch::nn::Module>& element, const DeviceMesh& mesh,
                   const ParallelStyle& style) {
@@ -217,7 +243,7 @@ bool add_parallel(torch::nn::Sequential& to, const std::string& name,
   if (norm.is_empty() || style.kind != Kind::kSequence) return false;
   const auto layout = style.input_layouts.value_or(tensor::Shard(1));
   const auto* const shard = std::get_if<tensor::Shard>(&layout);
-  if (shard == nullptr) return false;
+  if (shard == nullptr || style.output_layouts.value_or(layout) != layout) return false;
   to->push_back(name, std::make_shared<SequenceParallelImpl>(norm, mesh, shard->dim));
   return true;
 }
@@ -241,7 +267,8 @@ torch::nn::Sequential parallelize_module(const torch::nn::Sequential& module,
     } else {
       TORCH_CHECK_VALUE(add_parallel(parallel, child.key(), child.value(), mesh, found->second),
                         "parallelize_module: element '", child.key(), "' is a ",
-                        child.value()->name(), ", which has no such style");
+                        child.value()->name(),
+                        ", which has no such style, or not with these layouts");
     }
     ++element;
   }

@@ -9,12 +9,14 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/activation.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 #include <torch/utils.h>
 
@@ -155,7 +157,8 @@ TEST_F(TensorParallelMultirankTest, ElementsOfASequentialAreReplaced) {
   EXPECT_EQ(error_of([&] {
               parallelize_module(plain, mesh(), {{"1", {}}});
             }),
-            "parallelize_module: element '1' is a torch::nn::ReLUImpl, which has no such style");
+            "parallelize_module: element '1' is a torch::nn::ReLUImpl, which has no such "
+            "style, or not with these layouts");
 }
 
 TEST_F(TensorParallelMultirankTest, ErrorsNameTheSize) {
@@ -181,6 +184,15 @@ TEST_F(TensorParallelMultirankTest, ErrorsNameTheSize) {
               deep(at::ones({5, kIn}));
             }),
             "a tensor with sizes [5, 24] has no dimension 3 to divide among ranks");
+  RowwiseParallel narrow(torch::nn::Linear(kIn, kOut), tp);
+  EXPECT_EQ(error_of([&] {
+              narrow(at::ones({2, kIn + 1}));
+            }),
+            "RowwiseParallel: the input has sizes [2, 13]; expected [.., " +
+                std::to_string(kIn / get_world_size()) + "]");
+  RowwiseEmbedding table(torch::nn::Embedding(kOut, kIn), tp);
+  EXPECT_EQ(error_of([&] { table(at::full({1}, kOut, at::kLong)); }),
+            "RowwiseEmbedding: an index is out of range; expected 0 to 23");
   if (get_world_size() == 1) return;
   const std::string ranks = std::to_string(get_world_size());
   EXPECT_EQ(error_of([&] { ColwiseParallel(torch::nn::Linear(kIn, 7), tp); }),
@@ -220,11 +232,15 @@ TEST_F(TensorParallelMultirankTest, TrainsInTwoDimensions) {
     const at::Tensor inputs = at::randn({ranks / tp, 6, kIn});
     optimizer.zero_grad();
     fsdp(inputs[grid.get_local_rank("dp")]).pow(2).mean().backward();
+    const double norm = fsdp.clip_grad_norm_(0.02).item<double>();
     optimizer.step();
     plain_optimizer.zero_grad();
     narrow(at::relu(wide(inputs))).pow(2).mean().backward();
+    EXPECT_NEAR(torch::nn::utils::clip_grad_norm_(plain, 0.02), norm, 1e-4 * norm);
     plain_optimizer.step();
   }
+  EXPECT_THAT(error_of([&] { fsdp.module()->up->full_state_dict(); }),
+              ::testing::HasSubstr("call unshard() of its FullyShardedDataParallel first"));
   fsdp.unshard();
   const auto up = fsdp.module()->up->full_state_dict(),
              down = fsdp.module()->down->full_state_dict();
