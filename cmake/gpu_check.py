@@ -8,6 +8,7 @@ The report is BUILD/gpu-results.md: the machine, and a line for each check.  Exi
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -20,11 +21,14 @@ LIMIT_S = 240  # For each check.
 def output_of(command, environment=None):
     """The exit status and the output of a command, which is ended after LIMIT_S."""
     try:
-        done = subprocess.run(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT_S, check=False)
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired as error:
-        return 124, f"{(error.stdout or b'').decode(errors='replace')}\n{command[0]} took more than {LIMIT_S} s"
+        with subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True) as run:
+            try:
+                text, _ = run.communicate(timeout=LIMIT_S)
+                return run.returncode, text
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, signal.SIGKILL)  # Also its workers, which keep the pipe open.
+                return 124, f"{run.communicate()[0]}\n{command[0]} took more than {LIMIT_S} s"
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
 
@@ -82,6 +86,8 @@ class Report:
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     build, python = Path(sys.argv[1]).resolve(), sys.argv[2]
     found = gpus()
     report = Report(build)

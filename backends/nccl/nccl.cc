@@ -21,13 +21,8 @@ using Options = ProcessGroupNCCL::Options;
 
 // NCCL needs a GPU for each rank. CUDA does not say whether a program has chosen the first GPU or
 // none.
-void choose_gpu(const std::optional<c10::Device>& device) {
+void choose_gpu_of_local_rank() {
   const int count = c10::cuda::device_count();
-  if (device && count > 0) {
-    TORCH_CHECK_VALUE(0 <= device->index() && device->index() < count, "device_id is ", *device,
-                      ", and ", count, " GPUs are visible");
-    return c10::cuda::set_device(device->index());
-  }
   const char* const text = std::getenv("LOCAL_RANK");
   const auto rank = parse_number<int>(text == nullptr ? "" : text);
   // Without a GPU, ProcessGroupNCCL throws. With one, CUDA_VISIBLE_DEVICES may show each rank its
@@ -76,7 +71,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const BackendRequest& reques
     options->split_from = c10::dynamic_intrusive_pointer_cast<ProcessGroupNCCL>(request.split_from);
     options->split_color = split_color(request.ranks);
   }
-  choose_gpu(request.device);
+  if (!request.device) choose_gpu_of_local_rank();
   return c10::make_intrusive<ProcessGroupNCCL>(request.store, request.rank, request.size,
                                                std::move(options));
 }

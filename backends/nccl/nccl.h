@@ -13,7 +13,7 @@ namespace distrun::internal {
 
 // The backend "nccl"; empty if this build does not have it.
 //
-// Its maker chooses the request's device, or else the GPU of LOCAL_RANK, unless the program has
+// Without a device in the request, its maker chooses the GPU of LOCAL_RANK, unless the program has
 // chosen another one than the first, and throws c10::ValueError if there are fewer GPUs. It copies
 // the options, which must be NcclOptions or c10d::ProcessGroupNCCL::Options, and sets their timeout
 // to the request's. The backend connects, or splits the request's `split_from`, when the group

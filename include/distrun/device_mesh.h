@@ -6,7 +6,7 @@
 //     mesh["dp"].get_group();       // On rank 6: the group of ranks 2, 6.
 //     mesh.get_local_rank("tp");    // On rank 6: 2.
 //
-// Every rank of the run must construct the same meshes in the same order, also a rank that is in
+// Every rank of the run must construct the same meshes in the same order, even a rank that is in
 // none of them.  Copies refer to the same mesh and groups.
 //
 // Throws: functions that need the groups of this rank throw c10::Error on a rank that is not in the
@@ -87,8 +87,8 @@ class DeviceMesh {
   std::vector<Group> groups_;
 };
 
-// Creates a mesh of all ranks of the run, in ascending order.  The last dimension has neighbours:
-// with shape {2, 4}, ranks 0 to 3 are along the last dimension.
+// Creates a mesh of all ranks of the run, in ascending order.  Neighbouring ranks lie along the
+// last dimension: with shape {2, 4}, these are ranks 0 to 3, and ranks 4 to 7.
 //
 // Throws: c10::ValueError if the numbers in `shape` do not multiply to the number of ranks.
 // Also throws the exceptions of DeviceMesh's constructor.

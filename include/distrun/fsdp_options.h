@@ -24,7 +24,8 @@ struct MixedPrecisionPolicy {
   // The dtype to which floating-point outputs of forward() are converted.  If it is not set,
   // outputs do not change.
   std::optional<at::ScalarType> output_dtype = std::nullopt;
-  // Whether floating-point arguments of forward() are converted to `param_dtype`.
+  // Whether floating-point arguments of forward() are converted to `param_dtype`.  Buffers keep
+  // their dtype, so a BatchNorm needs the parameters' own dtype.
   bool cast_forward_inputs = true;
 };
 
@@ -50,7 +51,7 @@ struct FsdpOptions {
 
   // Whether a unit starts to gather the parameters of the unit that will need them next, while it
   // computes.  In forward(), this is the order of the previous forward(); in backward(), the
-  // opposite order of the forward().  With false, one gathered unit less is in memory.
+  // reverse of it.  With false, one gathered unit less is in memory.
   bool prefetch = true;
 };
 

@@ -35,43 +35,58 @@
 //
 // Each FullyShardedDataParallel is a unit.  A unit shards the parameters of its module, except
 // those of units within.  It gathers all of its parameters from the other ranks before forward()
-// and again before its backward, and frees them after each.  After its backward, it averages the
-// gradients over the ranks, and each rank keeps the gradients of its shard.  Therefore, make a unit
+// and again before its backward, and frees them after each.  After its backward, the gradients are
+// averaged over the ranks, and each rank keeps the gradients of its shard.  Therefore, make a unit
 // of each large block of the model, and one of the whole model, as above.  With one unit for the
-// whole model, all parameters are gathered at once.
+// whole model, all parameters are gathered at once.  Units that no unit contains do not know of
+// each other: each keeps its memory between forward and backward, and none prefetches.
 //
 // Outside forward() and backward(), each parameter is the part of it that this rank keeps: a tensor
 // with one dimension, often empty.  Parameters remain the same tensors all the time, so members of
 // modules stay valid.  An optimizer that treats each element alone, such as SGD, Adam or AdamW,
-// computes the same as with whole parameters.
+// computes the same as with whole parameters.  For weight decay, use the optimizer's option: a
+// penalty in the loss would see shards.
 //
 // Construct inner units before outer ones.  A unit can be a member of a module, an element of
 // torch::nn::Sequential (as a shared_ptr), or the whole model.  Its module can be any
-// torch::nn::Module.  forward() may take any arguments and may return void or any type that
-// visit_tensors.h supports.  Each unit copies its arguments' tensors (not their values).
+// torch::nn::Module.  (An element of torch::nn::Sequential cannot have default arguments.)
+// forward() may take any arguments and may return void or any type that visit_tensors.h supports.
+// The module gets the caller's tensors on the device of its parameters, and in the dtype of
+// FsdpOptions::mp_policy, if the unit has parameters of its own.
 //
-// All ranks must construct the same units in the same order, and call forward() and backward() of
-// the same units in the same order.  A module must not use parameters of a unit other than in the
-// forward() of this unit.
+// Rules for the module and the loss:
+//   - Call backward() only on tensors that are computed from results of forward(), not, for
+//   example,
+//     on a tensor that forward() stores in a member.
+//   - Use the parameters of a unit only in its forward().  Do not return a parameter or a view of
+//     one.
+//   - Use a parameter that two submodules share in one unit only.
+//   - Gradients of gradients (create_graph) are not supported.
+//   - If you construct an optimizer for a unit with two names, list its parameters once.
+//   - All ranks must construct the same units in the same order, and call forward() and backward()
+//     of the same units in the same order.
 //
-// If a parameter gets no gradient on this rank, it gets the mean of the other ranks' gradients, and
-// zero if there is none.  Use a parameter that two submodules share in one unit only.
+// A parameter's gradient is the mean over all ranks.  A rank on which the parameter gets no
+// gradient counts as zero.
 //
 // The names in fsdp.named_parameters() have a component "module" for each unit.
-// FsdpModule::full_state_dict() has the names of your module.
+// FsdpModule::full_state_dict() has the names of your module.  There is no full state of an
+// optimizer: its state is that of this rank's shards.
 //
-// Throws: the constructor throws c10::ValueError if the module is null, if this rank is not in the
-// group, if parameters of a unit have different dtypes or devices, if a parameter is sparse, not a
-// leaf, or belongs to another unit, or if the parameters differ between ranks.  forward() and
-// backward() also throw the exceptions of collectives.h.
-// Blocks: the constructor blocks until every rank has called it.  forward() and backward() block
-// until the other ranks have gathered the same parameters.
-// Thread safety: one thread at a time.
-// Cost: with P elements in all units and N ranks, each rank keeps P / N parameters, and as many
-// gradients and elements of each state of the optimizer.  In addition, it keeps the gathered
-// parameters of the current unit and of the next (FsdpOptions::prefetch), those of the outermost
-// unit, and gradients of two units.  A step gathers P elements twice and reduces them once.
-// PyTorch source: torch/distributed/fsdp/.
+// Ownership: the unit and the graph of its results keep the module alive.  When the unit is
+// destroyed, the module remains sharded.
+// Throws: the constructor throws c10::ValueError on every rank if on any rank the module is null or
+// has parameters of different dtypes or devices, or if a parameter is sparse, not a leaf, or
+// belongs to another unit, or if parameters, buffers or options differ between ranks.  It also
+// throws c10::ValueError if this rank is not in the group.  forward() throws c10::Error if the data
+// of a parameter were replaced, and backward() if a gradient reaches a parameter other than through
+// a result of forward().  Both also throw the exceptions of collectives.h. Blocks: the constructor
+// blocks until every rank has called it.  forward() and backward() block until the other ranks have
+// gathered the same parameters. Thread safety: one thread at a time. Cost: with P elements in all
+// units and N ranks, each rank keeps P / N parameters, and as many gradients and elements of each
+// state of the optimizer.  In addition, it keeps the gathered parameters of the current unit and of
+// the next (FsdpOptions::prefetch), those of the outermost unit, and gradients of two units.  A
+// step gathers P elements twice and reduces them once. PyTorch source: torch/distributed/fsdp/.
 #pragma once
 
 #include <memory>

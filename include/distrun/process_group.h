@@ -92,10 +92,10 @@ struct InitOptions {
   // or the backend "fake", the store can be a c10d::HashStore, which only one process can use.
   // `timeout` does not change the timeout of this store.
   c10::intrusive_ptr<c10d::Store> store = {};
-  // The GPU of this rank, such as {at::kCUDA, 1}.  If it is set, init_process_group() selects this
-  // GPU, and "nccl" connects at once instead of in the first collective.  Errors of NCCL then show
-  // early.  new_group() of an "nccl" group then splits the connections of the default group, which
-  // is faster, and connects at once, too.
+  // The GPU of this rank, such as at::Device(at::kCUDA, 1).  If it is set, init_process_group()
+  // selects this GPU, and "nccl" connects at once instead of in the first collective.  Errors of
+  // NCCL then show early.  new_group() of an "nccl" group then splits the connections of the
+  // default group, which is faster, and connects at once, too.
   std::optional<c10::Device> device_id = std::nullopt;
 };
 

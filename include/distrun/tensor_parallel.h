@@ -23,8 +23,8 @@
 //
 // Layouts (placement.h) say what a rank has of an input or output: Replicate() if each rank has all
 // of it, Shard(d) if each rank has an equal part along dimension d.  A negative dimension counts
-// from the end.  All ranks must compute the same loss from replicated outputs; gradients are then
-// those of the plain layer.
+// from the end.  All ranks must compute the same loss from replicated outputs.  The gradients are
+// then those of the plain layer; otherwise, they are wrong.
 //
 //     layer              keeps                          default input -> output
 //     ColwiseParallel    rows of the weight             Replicate()   -> Shard(-1)

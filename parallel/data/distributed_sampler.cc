@@ -7,6 +7,7 @@
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/serialize/archive.h>
 
 #include "distrun/process_group.h"

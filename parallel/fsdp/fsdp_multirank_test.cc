@@ -620,6 +620,11 @@ TEST_F(FsdpMultirankTest, RejectsDifferentModulesOnEachRank) {
   EXPECT_THAT(error_of([&] { Unit(Block(), {.sync_module_states = get_rank() == 0}); }),
               HasSubstr("rank 1 has the options param_dtype own, reduce_dtype own, "
                         "sync_module_states 0, and rank 0"));
+  const auto counter = std::make_shared<BlockImpl>();
+  counter->register_buffer("count", at::zeros({get_rank() == 1 ? 2 : 1}));
+  EXPECT_THAT(error_of([&] { FullyShardedDataParallel<BlockImpl>{counter}; }),
+              HasSubstr("rank 1 has buffer 'count', Float [2], and rank 0 has buffer 'count', "
+                        "Float [1]"));
 }
 
 TEST_F(FsdpMultirankTest, RejectsWhatWouldReplaceShards) {

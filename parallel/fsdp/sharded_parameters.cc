@@ -20,6 +20,7 @@ namespace {
 
 std::vector<std::vector<std::int64_t>> sizes_of(const std::vector<NamedTensor>& parameters) {
   std::vector<std::vector<std::int64_t>> sizes;
+  sizes.reserve(parameters.size());
   for (const NamedTensor& one : parameters) sizes.push_back(one.tensor.sizes().vec());
   return sizes;
 }
