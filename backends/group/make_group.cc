@@ -83,10 +83,10 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
 void select_device(const c10::Device& device) {
   if (!c10::impl::hasDeviceGuardImpl(device.type())) return;
   const c10::impl::VirtualGuardImpl driver(device.type());
-  const int count = driver.deviceCount();
+  const c10::DeviceIndex count = driver.deviceCount();
   if (count == 0) return;
   TORCH_CHECK_VALUE(0 <= device.index() && device.index() < count, "device_id is ", device,
-                    ", and the number of visible GPUs is ", count);
+                    ", and the number of visible GPUs is ", int{count});
   driver.setDevice(device);
 }
 

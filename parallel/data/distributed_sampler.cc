@@ -42,7 +42,7 @@ DistributedSampler::DistributedSampler(std::size_t size, const DistributedSample
                     "DistributedSampler: rank ", *options_.rank, " is not in 0 to ",
                     *options_.num_replicas - 1);
   state_->dataset_size = size;
-  reset();
+  DistributedSampler::reset();
 }
 
 void DistributedSampler::set_epoch(std::int64_t epoch) { state_->epoch = epoch; }
