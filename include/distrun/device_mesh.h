@@ -1,4 +1,4 @@
-// A DeviceMesh arranges ranks in a grid, whose dimensions are kinds of parallelism.
+// DeviceMesh arranges ranks in a grid, whose dimensions are kinds of parallelism.
 //
 //     // Ranks 0 to 7 in two rows of four: {0, 1, 2, 3}, {4, 5, 6, 7}.
 //     const DeviceMesh mesh = init_device_mesh(at::kCPU, {2, 4}, {"dp", "tp"});
@@ -69,11 +69,13 @@ class DeviceMesh {
   std::int64_t size(std::size_t dimension) const;
   // Returns the number of ranks along each dimension.
   std::vector<std::int64_t> shape() const { return ranks_.sizes().vec(); }
+  // Returns the number of dimensions.
   std::size_t ndim() const { return static_cast<std::size_t>(ranks_.dim()); }
   // Returns the names of the dimensions; empty if they have none.
   const std::vector<std::string>& mesh_dim_names() const { return names_; }
   // Returns the global ranks: an int64 tensor on the CPU.
   const at::Tensor& mesh() const { return ranks_; }
+  // Returns the type of the devices that the ranks use.
   c10::DeviceType device_type() const { return device_type_; }
 
  private:

@@ -65,8 +65,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // Returns the next indices of this rank, at most `batch_size`; std::nullopt at the end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
-  // Saves and loads the epoch and the position in it.
+  // Saves the epoch and the position in it.
   void save(torch::serialize::OutputArchive& archive) const override;
+  // Continues at the saved position in the saved epoch.
   void load(torch::serialize::InputArchive& archive) override;
 
  private:

@@ -116,20 +116,23 @@ class FsdpModule : public torch::nn::Module {
   // kept.
   void zero_grad(bool set_to_none = true) override;
 
-  // These functions throw c10::Error.  Use full_state_dict() and load_full_state_dict() instead of
-  // torch::save() and torch::load(), and move or convert a module before you shard it.
+  // Throws c10::Error: torch::save() would save shards.  Use full_state_dict().
   void save(torch::serialize::OutputArchive& archive) const override;
+  // Throws c10::Error.  Use load_full_state_dict() instead of torch::load().
   void load(torch::serialize::InputArchive& archive) override;
+  // Throws c10::Error.  Move or convert a module before you shard it.
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Device device, bool non_blocking = false) override;
 
  protected:
+  // Shards the parameters of `module`.
   FsdpModule(const std::shared_ptr<torch::nn::Module>& module, const FsdpOptions& options);
 
   // One call of forward().  If it is destroyed before end(), the forward has failed.
   class Forward {
    public:
+    // Gathers the parameters.
     explicit Forward(const std::shared_ptr<internal::FsdpUnit>& unit);
     ~Forward();
     Forward(const Forward&) = delete;
@@ -144,7 +147,7 @@ class FsdpModule : public torch::nn::Module {
     std::shared_ptr<internal::FsdpForwardCall> call_;
   };
 
-  std::shared_ptr<internal::FsdpUnit> unit_;
+  std::shared_ptr<internal::FsdpUnit> unit_;  // The unit.
 };
 
 }  // namespace distrun

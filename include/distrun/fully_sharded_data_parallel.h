@@ -55,9 +55,8 @@
 // FsdpOptions::mp_policy, if the unit has parameters of its own.
 //
 // Rules for the module and the loss:
-//   - Call backward() only on tensors that are computed from results of forward(), not, for
-//   example,
-//     on a tensor that forward() stores in a member.
+//   - Call backward() only on tensors that are computed from results of forward().  A tensor that
+//     forward() stores in a member is no result.
 //   - Use the parameters of a unit only in its forward().  Do not return a parameter or a view of
 //     one.
 //   - Use a parameter that two submodules share in one unit only.
@@ -75,18 +74,20 @@
 //
 // Ownership: the unit and the graph of its results keep the module alive.  When the unit is
 // destroyed, the module remains sharded.
+// Blocks: the constructor blocks until every rank has called it.  forward() and backward() block
+// until the other ranks have gathered the same parameters.
 // Throws: the constructor throws c10::ValueError on every rank if on any rank the module is null or
 // has parameters of different dtypes or devices, or if a parameter is sparse, not a leaf, or
 // belongs to another unit, or if parameters, buffers or options differ between ranks.  It also
 // throws c10::ValueError if this rank is not in the group.  forward() throws c10::Error if the data
 // of a parameter were replaced, and backward() if a gradient reaches a parameter other than through
-// a result of forward().  Both also throw the exceptions of collectives.h. Blocks: the constructor
-// blocks until every rank has called it.  forward() and backward() block until the other ranks have
-// gathered the same parameters. Thread safety: one thread at a time. Cost: with P elements in all
-// units and N ranks, each rank keeps P / N parameters, and as many gradients and elements of each
-// state of the optimizer.  In addition, it keeps the gathered parameters of the current unit and of
-// the next (FsdpOptions::prefetch), those of the outermost unit, and gradients of two units.  A
-// step gathers P elements twice and reduces them once. PyTorch source: torch/distributed/fsdp/.
+// a result of forward().  Both also throw the exceptions of collectives.h.
+// Thread safety: one thread at a time.
+// Cost: with P elements in all units and N ranks, each rank keeps P / N parameters, and as many
+// gradients and elements of each state of the optimizer.  In addition, it keeps the gathered
+// parameters of the current unit and of the next (FsdpOptions::prefetch), those of the outermost
+// unit, and gradients of two units.  A step gathers P elements twice and reduces them once.
+// PyTorch source: torch/distributed/fsdp/.
 #pragma once
 
 #include <memory>

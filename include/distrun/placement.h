@@ -19,12 +19,14 @@ struct Replicate {
 
 // Each rank has an equal part along a dimension.  A negative dimension counts from the end.
 struct Shard {
+  // The layout with parts along this dimension.
   explicit Shard(std::int64_t dimension) : dim(dimension) {}
   friend bool operator==(const Shard&, const Shard&) = default;
 
-  std::int64_t dim;
+  std::int64_t dim;  // The dimension.
 };
 
+// What a rank has of a tensor.
 using Placement = std::variant<Replicate, Shard>;
 
 }  // namespace distrun::tensor

@@ -33,11 +33,11 @@
 //     RowwiseEmbedding   rows of the weight             Replicate()   -> Replicate()
 //     SequenceParallel   everything (a LayerNorm)       Shard(1)      -> Shard(1)
 //
+// Blocks: constructors, forward() and backward() block until the collectives have ended.
 // Throws: the constructors throw c10::ValueError if the mesh has several dimensions, or if the
 // number of ranks does not divide the size of the weight.  forward() throws c10::ValueError if the
 // number of ranks does not divide the size of an input or output that it shards.  All also throw
 // the exceptions of collectives.h.
-// Blocks: constructors, forward() and backward() block until the collectives have ended.
 // Thread safety: one thread at a time for each mesh.
 // PyTorch source: torch/distributed/tensor/parallel/style.py.
 #pragma once
@@ -65,8 +65,8 @@ namespace distrun {
 
 // The layouts of a layer.
 struct ParallelLayouts {
-  tensor::Placement input_layouts;
-  tensor::Placement output_layouts;
+  tensor::Placement input_layouts;   // Of the input.
+  tensor::Placement output_layouts;  // Of the output.
 };
 
 // A parameter of which each rank has a part, or all.
@@ -74,7 +74,7 @@ struct ParallelParameter {
   std::string name;                 // In its module.
   at::Tensor local;                 // This rank's part.
   std::vector<std::int64_t> sizes;  // Of the whole parameter.
-  tensor::Placement placement;
+  tensor::Placement placement;      // Of the parameter.
 };
 
 // The base of the layers below.
@@ -93,14 +93,17 @@ class TensorParallelModule : public torch::nn::Module, public internal::DividedM
 
   // For FullyShardedDataParallel.
   const Group& group_of_parts() const override { return mesh_.get_group(); }
+  // Returns whether each rank has a part of it.
   bool is_divided(const std::string& parameter) const override;
 
  protected:
+  // A layer with this name, without parameters.
   TensorParallelModule(std::string name, DeviceMesh mesh, ParallelLayouts layouts);
   // Registers this rank's part of a parameter of the plain layer; undefined if `whole` is
   // undefined.
   at::Tensor add_parameter(const std::string& name, const at::Tensor& whole,
                            tensor::Placement placement);
+  // Returns the layouts.
   const ParallelLayouts& layouts() const { return layouts_; }
 
  private:
@@ -116,32 +119,40 @@ class TensorParallelModule : public torch::nn::Module, public internal::DividedM
 // A Linear whose outputs are divided among the ranks.
 class ColwiseParallelImpl : public TensorParallelModule {
  public:
+  // Divides the parameters of `plain` among the ranks of `mesh`.
   ColwiseParallelImpl(const torch::nn::Linear& plain, const DeviceMesh& mesh,
                       const ParallelLayouts& layouts = {tensor::Replicate(), tensor::Shard(-1)});
+  // Computes this rank's part of the output, or all of it, as the layouts say.
   at::Tensor forward(const at::Tensor& input);
 
   at::Tensor weight;  // [out_features / ranks, in_features]
   at::Tensor bias;    // [out_features / ranks], or undefined
 };
+// Holds a ColwiseParallelImpl.
 TORCH_MODULE(ColwiseParallel);
 
 // A Linear whose inputs are divided among the ranks.
 class RowwiseParallelImpl : public TensorParallelModule {
  public:
+  // Divides the parameters of `plain` among the ranks of `mesh`.
   RowwiseParallelImpl(const torch::nn::Linear& plain, const DeviceMesh& mesh,
                       const ParallelLayouts& layouts = {tensor::Shard(-1), tensor::Replicate()});
+  // Computes this rank's part of the output, or all of it, as the layouts say.
   at::Tensor forward(const at::Tensor& input);
 
   at::Tensor weight;  // [out_features, in_features / ranks]
   at::Tensor bias;    // [out_features], or undefined
 };
+// Holds a RowwiseParallelImpl.
 TORCH_MODULE(RowwiseParallel);
 
 // An Embedding with a part of each vector on each rank.
 class ColwiseEmbeddingImpl : public TensorParallelModule {
  public:
+  // Divides the parameters of `plain` among the ranks of `mesh`.
   ColwiseEmbeddingImpl(const torch::nn::Embedding& plain, const DeviceMesh& mesh,
                        const ParallelLayouts& layouts = {tensor::Replicate(), tensor::Shard(-1)});
+  // Computes this rank's part of the output, or all of it, as the layouts say.
   at::Tensor forward(const at::Tensor& indices);
 
   at::Tensor weight;  // [num_embeddings, embedding_dim / ranks]
@@ -149,13 +160,16 @@ class ColwiseEmbeddingImpl : public TensorParallelModule {
  private:
   std::int64_t padding_index_ = -1;
 };
+// Holds a ColwiseEmbeddingImpl.
 TORCH_MODULE(ColwiseEmbedding);
 
 // An Embedding with a part of the vectors on each rank.
 class RowwiseEmbeddingImpl : public TensorParallelModule {
  public:
+  // Divides the parameters of `plain` among the ranks of `mesh`.
   RowwiseEmbeddingImpl(const torch::nn::Embedding& plain, const DeviceMesh& mesh,
                        const ParallelLayouts& layouts = {tensor::Replicate(), tensor::Replicate()});
+  // Computes this rank's part of the output, or all of it, as the layouts say.
   at::Tensor forward(const at::Tensor& indices);
 
   at::Tensor weight;  // [num_embeddings / ranks, embedding_dim]
@@ -163,6 +177,7 @@ class RowwiseEmbeddingImpl : public TensorParallelModule {
  private:
   std::int64_t rows_ = 0;  // Of this rank's part.
 };
+// Holds a RowwiseEmbeddingImpl.
 TORCH_MODULE(RowwiseEmbedding);
 
 // A LayerNorm of a part of the sequence on each rank.  Its parameters have the gradients of the
@@ -172,6 +187,7 @@ class SequenceParallelImpl : public TensorParallelModule {
   // `sequence_dim` is the dimension along which ranks have parts.
   SequenceParallelImpl(const torch::nn::LayerNorm& plain, const DeviceMesh& mesh,
                        std::int64_t sequence_dim = 1);
+  // Computes this rank's part of the output, or all of it, as the layouts say.
   at::Tensor forward(const at::Tensor& input);
 
   at::Tensor weight;  // Undefined without elementwise_affine.
@@ -180,12 +196,14 @@ class SequenceParallelImpl : public TensorParallelModule {
  private:
   torch::nn::LayerNormOptions options_;
 };
+// Holds a SequenceParallelImpl.
 TORCH_MODULE(SequenceParallel);
 
 // How parallelize_module() replaces a layer.
 struct ParallelStyle {
+  // The layer that replaces it: Colwise…, Rowwise… or SequenceParallel.
   enum class Kind { kColwise, kRowwise, kSequence };
-  Kind kind = Kind::kColwise;
+  Kind kind = Kind::kColwise;  // The division.
   // The defaults of the layer if they are not set.
   std::optional<tensor::Placement> input_layouts = std::nullopt;
   std::optional<tensor::Placement> output_layouts = std::nullopt;
