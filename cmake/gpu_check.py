@@ -26,9 +26,12 @@ def output_of(command, environment=None):
             try:
                 text, _ = run.communicate(timeout=LIMIT_S)
                 return run.returncode, text
-            except subprocess.TimeoutExpired:
-                os.killpg(run.pid, signal.SIGKILL)  # Also its workers, which keep the pipe open.
-                return 124, f"{run.communicate()[0]}\n{command[0]} took more than {LIMIT_S} s"
+            except BaseException as error:  # Also Ctrl-C, which does not reach the command.
+                os.killpg(run.pid, signal.SIGKILL)  # Its workers keep the pipe open.
+                text, _ = run.communicate()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                return 124, f"{text}\n{command[0]} took more than {LIMIT_S} s"
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/FakeGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -137,6 +139,21 @@ TEST_F(DeviceIdTest, WithoutItBackendsConnectLater) {
   EXPECT_THAT(backend_of({}).connected, IsEmpty());
   EXPECT_THAT(backend_of(group).connected, IsEmpty());
   EXPECT_FALSE(requests.back().split_from);
+}
+
+// LibTorch's fake devices, of which there are eight.
+TEST_F(DeviceIdTest, InitSelectsItAndNewGroupsDoNot) {
+  using Driver = c10::impl::FakeGuardImpl<c10::kPrivateUse1>;
+  static const c10::impl::DeviceGuardImplRegistrar registrar(c10::kPrivateUse1, new Driver);
+  init("privateuseone:splitter", c10::Device(c10::kPrivateUse1, 5));
+  EXPECT_EQ(Driver::getDeviceIndex(), 5);
+  Driver::setDeviceIndex(2);
+  new_group({0});
+  EXPECT_EQ(Driver::getDeviceIndex(), 2);
+  destroy_process_group();
+  EXPECT_EQ(error_of("privateuseone:splitter", c10::Device(c10::kPrivateUse1, 8)),
+            "device_id is privateuseone:8, and the number of visible GPUs is 8");
+  EXPECT_EQ(Driver::getDeviceIndex(), 2);
 }
 
 TEST_F(DeviceIdTest, ErrorsNameTheDevice) {

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include <c10/core/Device.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -79,17 +78,6 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
   return make_checked_backend(backend, request);
 }
 
-// Without a GPU of this kind, the backend has its own error.
-void select_device(const c10::Device& device) {
-  if (!c10::impl::hasDeviceGuardImpl(device.type())) return;
-  const c10::impl::VirtualGuardImpl driver(device.type());
-  const c10::DeviceIndex count = driver.deviceCount();
-  if (count == 0) return;
-  TORCH_CHECK_VALUE(0 <= device.index() && device.index() < count, "device_id is ", device,
-                    ", and the number of visible GPUs is ", int{count});
-  driver.setDevice(device);
-}
-
 c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   const auto backends = parse_device_backends(request.backend);
   const auto store = c10::make_intrusive<PrefixStore>(request.name + "/", request.store);
@@ -123,7 +111,6 @@ c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
                     list_of_ranks(request.ranks));
   };
   try {
-    if (request.device) select_device(*request.device);
     auto group = with_backends(request);
     // Before it connects: the log and the flight recorder of LibTorch show the name.
     group->setGroupName(request.name);

@@ -5,6 +5,8 @@
 #include <exception>
 #include <numeric>
 
+#include <c10/core/Device.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -130,6 +132,17 @@ void abandon_groups_of_parent() {
   world() = nullptr;
 }
 
+// Without a GPU of this kind, the backend has its own error.
+void select_device(const c10::Device& device) {
+  if (!c10::impl::hasDeviceGuardImpl(device.type())) return;
+  const c10::impl::VirtualGuardImpl driver(device.type());
+  const c10::DeviceIndex count = driver.deviceCount();
+  if (count == 0) return;
+  TORCH_CHECK_VALUE(device.index() < count, "device_id is ", device,
+                    ", and the number of visible GPUs is ", int{count});
+  driver.setDevice(device);
+}
+
 void abort_group(GroupState& state) {
   if (!state.process_group) return;
   state.is_aborted = true;
@@ -144,6 +157,7 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = ascii_lower(options.backend);
   // Before it waits.
   internal::check_backends(backend, options.backend_options, options.device_id);
+  if (options.device_id) select_device(*options.device_id);
   const auto timeout = internal::timeout_of(options);
   check_timeout("init_process_group", timeout);
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();

@@ -48,11 +48,11 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // A sampler of a data set with `size` samples.
   //
   // Throws: c10::ValueError if the rank is not in 0 … num_replicas - 1.
-  // Also throws c10::Error if an option is not set, and there is no default group.
+  // Also throws c10::Error if an option is not set and init_process_group() has not been called.
   explicit DistributedSampler(std::size_t size, const DistributedSamplerOptions& options = {});
 
   // Sets the epoch, which together with the seed determines the order.  Takes effect at the next
-  // reset(), which a data loader calls when an epoch begins.
+  // reset(), which a data loader calls at the start of an epoch.
   void set_epoch(std::int64_t epoch);
 
   // Returns the indices of this rank in the current epoch.

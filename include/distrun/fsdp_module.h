@@ -42,7 +42,7 @@ using FsdpState = torch::OrderedDict<std::string, at::Tensor>;
 struct FsdpShard {
   std::string name;                 // As in FsdpState.
   std::vector<std::int64_t> sizes;  // Of the whole parameter.
-  // The part begins at this element of the flattened parameter.
+  // The position of the first element of the part in the flattened parameter.
   std::int64_t offset = 0;
   // The part, with one dimension; empty if this rank has none.  A change changes the parameter.
   at::Tensor values;
@@ -138,16 +138,16 @@ class FsdpModule : public torch::nn::Module {
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
 
-    // What the module gets for an argument's tensor.
+    // Returns the tensor that the module receives instead of an argument.
     at::Tensor input(const at::Tensor& tensor);
-    // What the caller gets for the outputs' tensors.
+    // Returns the tensors that the caller receives instead of the outputs.
     std::vector<at::Tensor> end(std::vector<at::Tensor> outputs);
 
    private:
     std::shared_ptr<internal::FsdpForwardCall> call_;
   };
 
-  std::shared_ptr<internal::FsdpUnit> unit_;  // The unit.
+  std::shared_ptr<internal::FsdpUnit> unit_;  // Its parameters and their communication.
 };
 
 }  // namespace distrun

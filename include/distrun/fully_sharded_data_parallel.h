@@ -51,12 +51,12 @@
 // torch::nn::Sequential (as a shared_ptr), or the whole model.  Its module can be any
 // torch::nn::Module.  (An element of torch::nn::Sequential cannot have default arguments.)
 // forward() may take any arguments and may return void or any type that visit_tensors.h supports.
-// The module gets the caller's tensors on the device of its parameters, and in the dtype of
-// FsdpOptions::mp_policy, if the unit has parameters of its own.
+// If some parameters belong to this unit and not to one within, the module gets the caller's
+// tensors on the device of these parameters, and in the dtype of FsdpOptions::mp_policy.
 //
 // Rules for the module and the loss:
-//   - Call backward() only on tensors that are computed from results of forward().  A tensor that
-//     forward() stores in a member is no result.
+//   - Call backward() only on tensors that are computed from results of forward(), and not on a
+//     tensor that forward() stores in a member.
 //   - Use the parameters of a unit only in its forward().  Do not return a parameter or a view of
 //     one.
 //   - Use a parameter that two submodules share in one unit only.
@@ -69,8 +69,8 @@
 // gradient counts as zero.
 //
 // The names in fsdp.named_parameters() have a component "module" for each unit.
-// FsdpModule::full_state_dict() has the names of your module.  There is no full state of an
-// optimizer: its state is that of this rank's shards.
+// FsdpModule::full_state_dict() has the names of your module.  The state of an optimizer
+// is that of this rank's shards; distrun does not gather it.
 //
 // Ownership: the unit and the graph of its results keep the module alive.  When the unit is
 // destroyed, the module remains sharded.

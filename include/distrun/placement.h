@@ -3,7 +3,7 @@
 //     namespace tensor = distrun::tensor;
 //     const tensor::Placement rows = tensor::Shard(0);
 //
-// They are in a namespace of their own, as in Python, because sharded_tensor.h has another Shard.
+// The namespace tensor, as in Python, separates Shard from the Shard of sharded_tensor.h.
 // PyTorch source: torch/distributed/tensor/placement_types.py.
 #pragma once
 
@@ -23,10 +23,10 @@ struct Shard {
   explicit Shard(std::int64_t dimension) : dim(dimension) {}
   friend bool operator==(const Shard&, const Shard&) = default;
 
-  std::int64_t dim;  // The dimension.
+  std::int64_t dim;  // The dimension along which ranks have parts.
 };
 
-// What a rank has of a tensor.
+// The layout of a tensor.
 using Placement = std::variant<Replicate, Shard>;
 
 }  // namespace distrun::tensor

@@ -258,7 +258,7 @@ Subgroups new_subgroups(int group_size, const Group& group = {}, const GroupOpti
 // new_subgroups_by_enumeration().
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
-// Throws: c10::ValueError if a rank is in two lists, or if there is no list.
+// Throws: c10::ValueError if a rank is in two lists, or if `ranks` has no list.
 // Also throws the exceptions of new_group().
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
                                        const GroupOptions& options = {});

@@ -69,7 +69,7 @@ struct ParallelLayouts {
   tensor::Placement output_layouts;  // Of the output.
 };
 
-// A parameter of which each rank has a part, or all.
+// A parameter: each rank has a part of it, or all of it.
 struct ParallelParameter {
   std::string name;                 // In its module.
   at::Tensor local;                 // This rank's part.
@@ -93,7 +93,7 @@ class TensorParallelModule : public torch::nn::Module, public internal::DividedM
 
   // For FullyShardedDataParallel.
   const Group& group_of_parts() const override { return mesh_.get_group(); }
-  // Returns whether each rank has a part of it.
+  // Returns whether each rank has only a part of a parameter.
   bool is_divided(const std::string& parameter) const override;
 
  protected:
@@ -128,7 +128,7 @@ class ColwiseParallelImpl : public TensorParallelModule {
   at::Tensor weight;  // [out_features / ranks, in_features]
   at::Tensor bias;    // [out_features / ranks], or undefined
 };
-// Holds a ColwiseParallelImpl.
+// The module holder of ColwiseParallelImpl.
 TORCH_MODULE(ColwiseParallel);
 
 // A Linear whose inputs are divided among the ranks.
@@ -143,7 +143,7 @@ class RowwiseParallelImpl : public TensorParallelModule {
   at::Tensor weight;  // [out_features, in_features / ranks]
   at::Tensor bias;    // [out_features], or undefined
 };
-// Holds a RowwiseParallelImpl.
+// The module holder of RowwiseParallelImpl.
 TORCH_MODULE(RowwiseParallel);
 
 // An Embedding with a part of each vector on each rank.
@@ -160,7 +160,7 @@ class ColwiseEmbeddingImpl : public TensorParallelModule {
  private:
   std::int64_t padding_index_ = -1;
 };
-// Holds a ColwiseEmbeddingImpl.
+// The module holder of ColwiseEmbeddingImpl.
 TORCH_MODULE(ColwiseEmbedding);
 
 // An Embedding with a part of the vectors on each rank.
@@ -177,7 +177,7 @@ class RowwiseEmbeddingImpl : public TensorParallelModule {
  private:
   std::int64_t rows_ = 0;  // Of this rank's part.
 };
-// Holds a RowwiseEmbeddingImpl.
+// The module holder of RowwiseEmbeddingImpl.
 TORCH_MODULE(RowwiseEmbedding);
 
 // A LayerNorm of a part of the sequence on each rank.  Its parameters have the gradients of the
@@ -196,14 +196,14 @@ class SequenceParallelImpl : public TensorParallelModule {
  private:
   torch::nn::LayerNormOptions options_;
 };
-// Holds a SequenceParallelImpl.
+// The module holder of SequenceParallelImpl.
 TORCH_MODULE(SequenceParallel);
 
 // How parallelize_module() replaces a layer.
 struct ParallelStyle {
-  // The layer that replaces it: Colwise…, Rowwise… or SequenceParallel.
+  // Colwise…, Rowwise… or SequenceParallel.
   enum class Kind { kColwise, kRowwise, kSequence };
-  Kind kind = Kind::kColwise;  // The division.
+  Kind kind = Kind::kColwise;  // The class of the new layer.
   // The defaults of the layer if they are not set.
   std::optional<tensor::Placement> input_layouts = std::nullopt;
   std::optional<tensor::Placement> output_layouts = std::nullopt;
