@@ -1,4 +1,5 @@
 // When parameters are whole and when they are shards, also after errors.
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -42,21 +43,46 @@ TEST_F(FsdpMemoryMultirankTest, ParametersAreShardsOutsideOfForwardAndBackward) 
   EXPECT_EQ(elements.item<std::int64_t>(), whole - 2);  // "seen" is a buffer.
 }
 
-TEST_F(FsdpMemoryMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
-  const auto net = sharded_net({.prefetch = false});
+// Which blocks have memory for their whole parameters: before each block of a forward, and then
+// after the forward and the backward.
+std::vector<std::vector<bool>> blocks_with_memory(const std::shared_ptr<ShardedNet>& net,
+                                                  const at::Tensor& input) {
   FullyShardedDataParallel fsdp(net);
-  std::vector<std::vector<bool>> gathered;
-  net->before_block = [&](int) {
-    gathered.emplace_back();
-    for (const auto& one : net->blocks) {
-      gathered.back().push_back(one->module()->wide->weight.dim() == 2);
-    }
+  std::vector<c10::Storage> whole;
+  for (const auto& one : net->blocks) {
+    one->unshard();
+    whole.push_back(one->module()->wide->weight.storage());
+    one->reshard();
+  }
+  std::vector<std::vector<bool>> found;
+  const auto look = [&](int) {
+    found.emplace_back();
+    for (const c10::Storage& one : whole) found.back().push_back(one.nbytes() > 0);
   };
-  fsdp(input());
-  EXPECT_THAT(gathered,
+  net->before_block = look;
+  const at::Tensor output = fsdp(input);
+  look(3);
+  output.sum().backward();
+  look(3);
+  return found;
+}
+
+TEST_F(FsdpMemoryMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
+  EXPECT_THAT(blocks_with_memory(sharded_net({.prefetch = false}), input()),
               ElementsAre(ElementsAre(false, false, false), ElementsAre(false, false, false),
+                          ElementsAre(false, false, false), ElementsAre(false, false, false),
                           ElementsAre(false, false, false)));
-  // What autograd has saved does not keep the memory either.
+}
+
+TEST_F(FsdpMemoryMultirankTest, KeepsParametersUntilBackwardOnRequest) {
+  EXPECT_THAT(
+      blocks_with_memory(sharded_net({.reshard_after_forward = false, .prefetch = false}), input()),
+      ElementsAre(ElementsAre(false, false, false), ElementsAre(true, false, false),
+                  ElementsAre(true, true, false), ElementsAre(true, true, true),
+                  ElementsAre(false, false, false)));
+}
+
+TEST_F(FsdpMemoryMultirankTest, SavedTensorsDoNotKeepTheMemory) {
   const at::Tensor x = at::randn({2, kWidth}, at::kFloat).requires_grad_();
   Unit unit{Block()};
   const at::Tensor output = unit(x);
