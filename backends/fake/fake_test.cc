@@ -199,6 +199,18 @@ TEST_P(FakeOperationsTest, BytesComeFromEveryRank) {
   EXPECT_EQ(all_gather_bytes("abc"),
             std::vector<std::string>(static_cast<std::size_t>(size_), "abc"));
   EXPECT_EQ(gather_bytes("abc", rank_).size(), static_cast<std::size_t>(size_));
+  EXPECT_EQ(scatter_bytes(std::vector<std::string>(static_cast<std::size_t>(size_), "abc"), rank_),
+            "abc");
+}
+
+TEST_P(FakeOperationsTest, BytesOfAnotherRankAreEmpty) {
+  if (size_ == 1) return;
+  const UnwrittenMemoryIsSeen guard;
+  EXPECT_EQ(scatter_bytes({}, other()), "");
+  send_bytes("abc", other());
+  std::string bytes = "old";
+  EXPECT_EQ(recv_bytes(bytes, other()), other());
+  EXPECT_EQ(bytes, "");
 }
 
 TEST_P(FakeOperationsTest, BroadcastOfBytesFromAnotherRankReturnsThisRanksBytes) {

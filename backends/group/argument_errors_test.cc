@@ -88,6 +88,22 @@ TEST_F(ArgumentErrorsTest, OfTensorsThatDoNotMatch) {
             "inputs");
 }
 
+TEST_F(ArgumentErrorsTest, OfBytes) {
+  EXPECT_EQ(text_of([] {
+              scatter_bytes({"a", "b"}, 1);
+            }),
+            "scatter_bytes on rank 1: bytes has 2 elements; expected 4, one for each rank of the "
+            "default group");
+  EXPECT_EQ(text_of([] { scatter_bytes({"a"}, 0); }),
+            "scatter_bytes on rank 1: bytes has 1 elements; expected none: only group rank 0, the "
+            "root, passes bytes");
+  std::string bytes;
+  EXPECT_EQ(text_of([] { send_bytes("a", 1); }),
+            "send_bytes on rank 1: the peer is this rank itself; expected another one");
+  EXPECT_EQ(text_of([&] { recv_bytes(bytes, 0, {.tag = -1}); }),
+            "recv_bytes on rank 1: the tag is -1; expected 0 or more");
+}
+
 TEST_F(ArgumentErrorsTest, OfTensorsOnSeveralDevices) {
   leave();
   init_process_group({.backend = "cpu:fake,meta:fake", .rank = 1, .world_size = 4});
@@ -213,8 +229,8 @@ TEST_F(ArgumentErrorsTest, OfInitProcessGroup) {
             "init_process_group: a store requires rank and world_size; the rank is not given and "
             "the world size is 2");
   EXPECT_EQ(error({.init_method = "tcp://here", .rank = 0, .world_size = 1}),
-            "rendezvous: init_method: 'tcp://here' is not a file:// URL; supported are env:// and "
-            "file:///absolute/path");
+            "rendezvous: init_method: 'tcp://here' has no port; supported are env://, "
+            "tcp://HOST:PORT and file:///absolute/path");
 }
 
 TEST_F(ArgumentErrorsTest, OfRegisteredBackends) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "backends/group/device_backends.h"
 #include "backends/group/registered_backends.h"
 #include "common/text/words.h"
 
@@ -22,6 +24,8 @@ struct Registry {
   std::mutex mutex;
   // Entries are never removed, so references to them stay valid.
   BuiltinBackends backends = builtin_backends();
+  std::map<c10::DeviceType, std::string> default_by_device = {{c10::DeviceType::CPU, "gloo"},
+                                                              {c10::DeviceType::CUDA, "nccl"}};
 };
 
 Registry& registry() {
@@ -106,17 +110,42 @@ void register_backend(const std::string& name, BackendMaker maker,
   TORCH_CHECK_VALUE(!devices.empty(), "register_backend: '", name, "' has no device");
   internal::Registry& registry = internal::registry();
   const std::lock_guard lock(registry.mutex);
-  const bool is_new =
-      registry.backends.by_name
-          .try_emplace(name, internal::RegisteredBackend{std::move(maker), std::move(devices)})
-          .second;
+  const auto [entry, is_new] = registry.backends.by_name.try_emplace(
+      name, internal::RegisteredBackend{std::move(maker), std::move(devices)});
   TORCH_CHECK_VALUE(is_new, "register_backend: backend '", name, "' is already registered");
+  for (const c10::DeviceType device : entry->second.devices) {
+    registry.default_by_device.try_emplace(device, name);
+  }
 }
 
 bool is_backend_available(const std::string& name) {
+  std::vector<DeviceBackend> all = {{c10::DeviceType::CPU, ascii_lower(name)}};
+  if (name.find(':') != std::string::npos) all = parse_pairs(name);
   internal::Registry& registry = internal::registry();
   const std::lock_guard lock(registry.mutex);
-  return registry.backends.by_name.contains(ascii_lower(name));
+  return std::all_of(all.begin(), all.end(), [&](const DeviceBackend& one) {
+    return registry.backends.by_name.contains(one.backend);
+  });
+}
+
+bool is_gloo_available() { return is_backend_available("gloo"); }
+
+bool is_nccl_available() { return is_backend_available("nccl"); }
+
+bool is_mpi_available() { return is_backend_available("mpi"); }
+
+bool is_ucc_available() { return is_backend_available("ucc"); }
+
+bool is_xccl_available() { return is_backend_available("xccl"); }
+
+std::string get_default_backend_for_device(c10::DeviceType device) {
+  internal::Registry& registry = internal::registry();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.default_by_device.find(device);
+  TORCH_CHECK_VALUE(found != registry.default_by_device.end(),
+                    "get_default_backend_for_device: no backend is known for ", device,
+                    "; add one with register_backend()");
+  return found->second;
 }
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,

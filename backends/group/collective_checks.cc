@@ -109,6 +109,20 @@ int group_rank_of(const char* function, const Group& group, const AnyRank& rank)
   return static_cast<int>(found - ranks.begin());
 }
 
+int peer_of(const CallSite& site, const AnyRank& rank) {
+  const int peer = group_rank_of(site.function, site.group, rank);
+  site.check(peer != site.rank(), "the peer is this rank itself; expected another one");
+  return peer;
+}
+
+void check_has_peer(const CallSite& site) {
+  site.check(site.size() > 1, Described{site.group}, " has no other rank to receive from");
+}
+
+void check_tag(const CallSite& site, int tag) {
+  site.check(tag >= 0, "the tag is ", tag, "; expected 0 or more");
+}
+
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout) {
   site.check(tensor.defined(), name, " is an undefined tensor");

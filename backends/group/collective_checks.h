@@ -68,6 +68,16 @@ std::ostream& operator<<(std::ostream& out, const Described& what);
 // Returns the group rank of `rank`. Throws if it is not in the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
+// The group rank of the other end of a send or receive. Throws if it is not in the group, or this
+// rank.
+int peer_of(const CallSite& site, const AnyRank& rank);
+
+// Requires that another rank exists.
+void check_has_peer(const CallSite& site);
+
+// Requires a tag of at least 0.
+void check_tag(const CallSite& site, int tag);
+
 bool has_cpu_backend(const c10d::ProcessGroup& group);
 
 // A complex element counts as two.

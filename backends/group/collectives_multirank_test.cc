@@ -259,6 +259,17 @@ TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveComplete) {
   EXPECT_EQ(all_gather_bytes(""), of_all_ranks([](int) { return std::string(); }));
 }
 
+TEST_F(CollectivesMultirankTest, EveryRankGetsItsOwnBytesOfAScatter) {
+  const auto bytes_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank), 'a') + '\0' + std::to_string(rank);
+  };
+  const int last = get_world_size() - 1;
+  const auto all = of_all_ranks(bytes_of);
+  EXPECT_EQ(scatter_bytes(is_last() ? all : decltype(all)(), last), bytes_of(get_rank()));
+  const std::vector<std::string> nothing(static_cast<std::size_t>(get_world_size()));
+  EXPECT_EQ(scatter_bytes(get_rank() == 0 ? nothing : decltype(all)()), "");
+}
+
 // The callback holds the last copies and runs on a backend thread. The last rank starts its
 // collective after the other ranks have dropped their copies. With DETAIL it cannot, because the
 // others' calls block until it starts.

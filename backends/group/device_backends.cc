@@ -30,21 +30,15 @@ DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
   TORCH_CHECK_VALUE(colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos,
                     "'", pair, "' in the backend '", text,
                     "' is not DEVICE:BACKEND, such as cpu:gloo,cuda:fake");
-  const std::string backend(trimmed(std::string_view(pair).substr(colon + 1)));
-  internal::find_backend(backend);
   const std::string device(trimmed(std::string_view(pair).substr(0, colon)));
-  return {device_of(device, text), backend};
+  return {device_of(device, text), std::string(trimmed(std::string_view(pair).substr(colon + 1)))};
 }
 
 }  // namespace
 
-std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
+std::vector<DeviceBackend> parse_pairs(const std::string& text) {
   const std::string all = ascii_lower(text);
   std::vector<DeviceBackend> found;
-  if (all.find(':') == std::string::npos) {
-    for (const auto device : internal::find_backend(all).devices) found.push_back({device, all});
-    return found;
-  }
   // getline() would drop an empty last pair.
   std::istringstream pairs(all + (all.ends_with(',') ? " " : ""));
   for (std::string pair; std::getline(pairs, pair, ',');) {
@@ -56,6 +50,18 @@ std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
                       c10::DeviceTypeName(next.device, /*lower_case=*/true), " twice");
     found.push_back(next);
   }
+  return found;
+}
+
+std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
+  std::vector<DeviceBackend> found;
+  if (text.find(':') != std::string::npos) {
+    found = parse_pairs(text);
+    for (const DeviceBackend& one : found) internal::find_backend(one.backend);
+    return found;
+  }
+  const std::string name = ascii_lower(text);
+  for (const auto device : internal::find_backend(name).devices) found.push_back({device, name});
   return found;
 }
 

@@ -1,4 +1,4 @@
-// Parses the text of a group's backends by device. Pure, except for the registry.
+// Parses the text of a group's backends by device.
 #pragma once
 
 #include <string>
@@ -14,6 +14,10 @@ struct DeviceBackend {
 
   friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
 };
+
+// Reads "cpu:gloo,cuda:fake", a list of pairs. Case does not matter. The backends need not be
+// known. Throws c10::ValueError if a device is unknown or occurs twice, or a pair is malformed.
+std::vector<DeviceBackend> parse_pairs(const std::string& text);
 
 // "gloo" means all devices of gloo; "cpu:gloo,cuda:fake" one backend each. Case does not matter.
 // Throws if a backend or a device is unknown, a device occurs twice, or a pair is malformed.

@@ -54,6 +54,36 @@ TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
   EXPECT_THAT(error_of(""), HasSubstr("unknown backend ''"));
 }
 
+TEST(BackendRegistryTest, AListIsAvailableIfAllItsBackendsAre) {
+  EXPECT_TRUE(is_backend_available("cpu:Gloo,cuda:fake"));
+  EXPECT_FALSE(is_backend_available("cpu:gloo,cuda:gluu"));
+  EXPECT_THAT(error_in([] { is_backend_available("toaster:gloo"); }),
+              HasSubstr("is not a device type"));
+}
+
+TEST(BackendRegistryTest, KnowsThePresentBackends) {
+  EXPECT_TRUE(is_gloo_available());
+  EXPECT_EQ(is_nccl_available(), is_backend_available("nccl"));
+  EXPECT_FALSE(is_ucc_available());
+  EXPECT_FALSE(is_xccl_available());
+  EXPECT_FALSE(is_mpi_available());
+  register_backend("mpi", [](const BackendRequest&) { return nullptr; }, {kCpu});
+  EXPECT_TRUE(is_mpi_available());
+}
+
+TEST(BackendRegistryTest, KnowsTheDefaultBackendOfADevice) {
+  EXPECT_EQ(get_default_backend_for_device(kCpu), "gloo");
+  EXPECT_EQ(get_default_backend_for_device(kCuda), "nccl");
+  EXPECT_EQ(error_in([] { get_default_backend_for_device(c10::DeviceType::XLA); }),
+            "get_default_backend_for_device: no backend is known for xla; add one with "
+            "register_backend()");
+  const auto maker = [](const BackendRequest&) { return nullptr; };
+  register_backend("xla_first", maker, {kCpu, c10::DeviceType::XLA});
+  register_backend("xla_second", maker, {c10::DeviceType::XLA});
+  EXPECT_EQ(get_default_backend_for_device(c10::DeviceType::XLA), "xla_first");
+  EXPECT_EQ(get_default_backend_for_device(kCpu), "gloo");
+}
+
 TEST(BackendRegistryTest, RegistersABackendOnceForItsDevices) {
   register_backend("mine", [](const BackendRequest&) { return nullptr; }, {kCuda});
   EXPECT_THAT(parse_device_backends("mine"), ElementsAre(DeviceBackend{kCuda, "mine"}));

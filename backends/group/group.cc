@@ -20,6 +20,16 @@ World*& world() {
   return world;
 }
 
+World& the_world() {
+  TORCH_CHECK(world() != nullptr, "no process group: call init_process_group() first");
+  return *world();
+}
+
+void add_to(World& world, const std::shared_ptr<GroupState>& group) {
+  std::erase_if(world.groups, [](const auto& each) { return each.expired(); });
+  world.groups.push_back(group);
+}
+
 namespace {
 
 // Destroys `held` on another thread, which is joined at exit.
@@ -61,8 +71,7 @@ void GroupState::free() {
 
 GroupState& state_of(const Group& group) {
   if (!group.is_default()) return *GroupAccess::state(group);
-  TORCH_CHECK(world() != nullptr, "no process group: call init_process_group() first");
-  return *world()->group;
+  return *the_world().group;
 }
 
 std::string describe(const Group& group) {

@@ -28,6 +28,7 @@ struct GroupState {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
+  int derived = 0;  // Calls of split_group() and shrink_group() for this group: part of names.
   const pid_t process = ::getpid();  // The creator: a forked child cannot use the group.
   std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
@@ -68,6 +69,12 @@ struct World {
 // Null before init_process_group() and after destroy_process_group(). Not destroyed at exit,
 // because threads of backends may still run.
 World*& world();
+
+// The world. Throws c10::Error if there is none.
+World& the_world();
+
+// Adds a new group to those that destroy_process_group() ends.
+void add_to(World& world, const std::shared_ptr<GroupState>& group);
 
 // The state of a group, including the default group.  Throws if there is none.
 GroupState& state_of(const Group& group);

@@ -56,6 +56,7 @@ TEST_F(GroupsMultirankTest, DefaultGroupHasAllRanks) {
   EXPECT_TRUE(Group().is_member());
   EXPECT_EQ(sum_of_ranks({}), sum_of(all()));
   EXPECT_EQ(get_backend(), "gloo");
+  EXPECT_EQ(get_backend_config(), "cpu:gloo,cuda:gloo");
 }
 
 TEST_F(GroupsMultirankTest, GroupHasItsOwnRanks) {
@@ -255,6 +256,7 @@ TEST_F(GroupsMultirankTest, MissingMemberErrorNamesTheGroup) {
 TEST_F(GroupsMultirankTest, DevicesMayHaveTheirOwnBackends) {
   const Group group = new_group(std::nullopt, {.backend = "CPU:gloo"});
   EXPECT_EQ(get_backend(group), "cpu:gloo");
+  EXPECT_EQ(get_backend_config(group), "cpu:gloo");
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   EXPECT_EQ(group->getDeviceTypes(), std::vector{c10::Device(c10::kCPU)});
 }

@@ -39,17 +39,30 @@ ProcessGroup::BackendType default_type(const std::vector<DeviceBackend>& backend
   return ProcessGroup::strToBackendType(has_nccl ? "nccl" : backends.front().backend);
 }
 
-// The backend of the default group that this one can be split from. Null if there is none.
+// The backend itself, without the wrappers of TORCH_DISTRIBUTED_DEBUG.
+c10::intrusive_ptr<c10d::Backend> unwrapped(c10::intrusive_ptr<c10d::Backend> backend) {
+  while (const auto* wrapper = dynamic_cast<const ForwardingBackend*>(backend.get())) {
+    backend = wrapper->inner_pointer();
+  }
+  return backend;
+}
+
+// The backend that this one can be split from. Null if there is none.
 c10::intrusive_ptr<c10d::Backend> parent_of(const GroupRequest& group, const DeviceBackend& which) {
   if (group.split_from == nullptr || !group.device || which.device != group.device->type()) {
     return {};
   }
-  auto parent = group.split_from->getBackend(which.device);
-  while (const auto* wrapper = dynamic_cast<const ForwardingBackend*>(parent.get())) {
-    parent = wrapper->inner_pointer();
-  }
+  auto parent = unwrapped(group.split_from->getBackend(which.device));
   const bool can_split = parent->getBackendName() == which.backend && parent->supportsSplitting();
   return can_split ? parent : c10::intrusive_ptr<c10d::Backend>();
+}
+
+// The backend of the replaced group, if it can shrink. Null otherwise.
+c10::intrusive_ptr<c10d::Backend> shrinkable(const GroupRequest& group,
+                                             const DeviceBackend& which) {
+  if (!group.shrink) return {};
+  auto old = unwrapped(group.shrink->group->getBackend(which.device));
+  return old->supportsShrinking() ? old : c10::intrusive_ptr<c10d::Backend>();
 }
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
@@ -69,7 +82,9 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .device = group.device,
       .split_from = parent_of(group, which)};
   const RegisteredBackend& registered = find_backend(which.backend);
-  auto backend = registered.make(request);
+  const auto old = shrinkable(group, which);
+  auto backend = old ? old->shrink(group.shrink->without, group.shrink->abort ? 1 : 0, options)
+                     : registered.make(request);
   TORCH_CHECK(backend, "the maker of backend '", which.backend,
               "' returned null; expected a backend");
   backend->setBoundDeviceId(request.device);  // The group sets only that of a wrapper.
@@ -98,6 +113,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
 void connect_at_once(ProcessGroup& group, const GroupRequest& request) {
   for (const DeviceBackend& one : parse_device_backends(request.backend)) {
     if (!request.device || request.device->type() != one.device) continue;
+    if (shrinkable(request, one)) continue;  // It is connected.
     const auto backend = group.getBackend(one.device);
     if (backend->supportsSplitting()) backend->eagerConnectSingleDevice(*request.device);
   }
@@ -143,6 +159,20 @@ void check_backends(const std::string& backends, const BackendOptions& options,
   // ProcessGroup has a single slot for backends whose names LibTorch does not know.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two registered backends; LibTorch supports one per group");
+}
+
+void abort_before_shrink(const GroupRequest& request) {
+  for (const DeviceBackend& one : parse_device_backends(request.backend)) {
+    if (!shrinkable(request, one)) request.shrink->group->getBackend(one.device)->abort();
+  }
+}
+
+std::shared_ptr<GroupState> outside_of(const GroupRequest& request) {
+  auto state = std::make_shared<GroupState>();
+  state->name = request.name;
+  state->ranks = request.ranks;
+  state->backend = request.backend;
+  return state;
 }
 
 void stay_out_of(const GroupRequest& request) {

@@ -14,21 +14,16 @@ using internal::CallSite;
 using internal::Contiguous;
 using internal::group_rank_of;
 using internal::is_for_this_rank;
+using internal::peer_of;
 using internal::run_collective;
 using Kind = P2POp::Kind;
 
 constexpr int kAny = -1;
 
-int peer_of(const CallSite& site, AnyRank rank) {
-  const int peer = group_rank_of(site.function, site.group, rank);
-  site.check(peer != site.rank(), "the peer is this rank itself; expected another one");
-  return peer;
-}
-
 void check(const CallSite& site, const at::Tensor& tensor, int tag) {
   check_movable(site, "tensor", tensor);
   check_device(site, "tensor", tensor);
-  site.check(tag >= 0, "the tag is ", tag, "; expected 0 or more");
+  check_tag(site, tag);
 }
 
 Work begin_send(const CallSite& caller, const at::Tensor& tensor, int peer, int tag,
@@ -64,8 +59,7 @@ Work receive_from(const char* function, const at::Tensor& tensor, std::optional<
   const CallSite site{function, options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   check(site, tensor, options.tag);
-  site.check(site.size() > 1, internal::Described{site.group},
-             " has no other rank to receive from");
+  check_has_peer(site);
   return begin_receive(site, tensor, src ? peer_of(site, *src) : kAny, options.tag);
 }
 

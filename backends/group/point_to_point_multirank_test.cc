@@ -1,4 +1,7 @@
 // Sends and receives, alone and in batches.
+#include <set>
+#include <string>
+
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -36,6 +39,29 @@ TEST_F(PointToPointMultirankTest, ReceiveFromAnyReportsTheSender) {
     EXPECT_FALSE(seen[static_cast<std::size_t>(from)]);
     seen[static_cast<std::size_t>(from)] = true;
   }
+}
+
+TEST_F(PointToPointMultirankTest, BytesOfAnyLengthArriveFromANamedRank) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  for (const std::string& text : {std::string("a\0b", 3), std::string(), std::string(70000, 'x')}) {
+    std::string got = "old";
+    if (get_rank() == 0) send_bytes(text, 1, {.tag = 4});
+    if (get_rank() != 1) continue;
+    EXPECT_EQ(recv_bytes(got, 0, {.tag = 4}), 0);
+    EXPECT_EQ(got, text);
+  }
+}
+
+TEST_F(PointToPointMultirankTest, BytesFromAnyRankComeWithTheirSender) {
+  if (get_rank() != 0) return send_bytes(std::string(1000, 'x') + std::to_string(get_rank()), 0);
+  std::set<int> senders;
+  for (int i = 1; i < get_world_size(); ++i) {
+    std::string got;
+    const int from = recv_bytes(got);
+    EXPECT_EQ(got, std::string(1000, 'x') + std::to_string(from));
+    senders.insert(from);
+  }
+  EXPECT_EQ(senders.size(), static_cast<std::size_t>(get_world_size() - 1));
 }
 
 TEST_F(PointToPointMultirankTest, TagsKeepMessagesApart) {

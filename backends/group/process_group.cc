@@ -16,6 +16,7 @@
 
 #include "backends/group/collective_checks.h"
 #include "backends/group/device_backends.h"
+#include "backends/group/group_ends.h"
 #include "backends/group/group_state.h"
 #include "backends/group/init_rendezvous.h"
 #include "backends/group/make_group.h"
@@ -26,9 +27,13 @@ namespace distrun {
 
 namespace {
 
+using internal::abort_group;
 using internal::GroupAccess;
 using internal::GroupRequest;
+using internal::groups_of;
 using internal::GroupState;
+using internal::shut_down;
+using internal::the_world;
 using internal::World;
 using internal::world;
 
@@ -60,11 +65,6 @@ std::vector<int> all_ranks(int size) {
   return ranks;
 }
 
-World& the_world() {
-  TORCH_CHECK(is_initialized(), "no process group: call init_process_group() first");
-  return *world();
-}
-
 void check_timeout(const char* function, std::chrono::milliseconds timeout) {
   TORCH_CHECK_VALUE(timeout.count() > 0, function, ": the timeout is ", timeout.count(),
                     " ms; expected more than 0");
@@ -94,34 +94,6 @@ std::string next_group_name(World& all, const std::vector<int>& ranks, bool loca
   return name + "#" + std::to_string(all.groups_by_ranks[ranks]++);
 }
 
-std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
-  auto state = std::make_shared<GroupState>();
-  state->name = request.name;
-  state->ranks = request.ranks;
-  state->backend = request.backend;
-  return state;
-}
-
-// Newest first: all ranks must end groups in the same order, as some backends require.
-std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
-  std::vector<std::shared_ptr<GroupState>> groups = {all.group};
-  for (const auto& each : all.groups) {
-    if (auto group = each.lock()) groups.push_back(std::move(group));
-  }
-  std::reverse(groups.begin(), groups.end());
-  return groups;
-}
-
-// Returns the backend's exception, so that the caller can free everything first.
-std::exception_ptr shut_down(const GroupState& state) {
-  try {
-    if (state.process_group) state.process_group->shutdown();
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
 // In a forked process, leaks the parent's groups: the threads that would free them do not exist
 // here.
 void abandon_groups_of_parent() {
@@ -141,12 +113,6 @@ void select_device(const c10::Device& device) {
   TORCH_CHECK_VALUE(device.index() < count, "device_id is ", device,
                     ", and the number of visible GPUs is ", int{count});
   driver.setDevice(device);
-}
-
-void abort_group(GroupState& state) {
-  if (!state.process_group) return;
-  state.is_aborted = true;
-  state.process_group->abort();
 }
 
 }  // namespace
@@ -219,6 +185,15 @@ int get_world_size(const Group& group) { return group.is_member() ? group->getSi
 
 std::string get_backend(const Group& group) { return internal::state_of(group).backend; }
 
+std::string get_backend_config(const Group& group) {
+  std::string config;
+  for (const DeviceBackend& one : parse_device_backends(get_backend(group))) {
+    config += (config.empty() ? "" : ",") + c10::DeviceTypeName(one.device, /*lower_case=*/true) +
+              ":" + one.backend;
+  }
+  return config;
+}
+
 std::vector<int> get_process_group_ranks(const Group& group) {
   return internal::state_of(group).ranks;
 }
@@ -260,12 +235,11 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
   request.name = next_group_name(all, request.ranks, options.use_local_synchronization);
   if (!is_member) {
     internal::stay_out_of(request);
-    return GroupAccess::make(not_a_member(request));
+    return GroupAccess::make(internal::outside_of(request));
   }
   request.rank = static_cast<int>(place - request.ranks.begin());
   auto state = internal::make_group(request);
-  std::erase_if(all.groups, [](const auto& group) { return group.expired(); });
-  all.groups.push_back(state);
+  add_to(all, state);
   return GroupAccess::make(std::move(state));
 }
 

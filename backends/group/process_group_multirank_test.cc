@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
 
 #include "backends/test/multirank_test.h"
@@ -61,6 +62,28 @@ TEST_F(ProcessGroupMultirankTest, BroadcastGivesEveryRankTheSourcesValues) {
     broadcast(tensor, src);
     EXPECT_TRUE(tensor.equal(input_of(src))) << tensor;
   }
+}
+
+// The launcher offers another store.
+TEST_F(ProcessGroupMultirankTest, RanksMeetAtATcpUrl) {
+  const auto store = default_group().getStore();
+  // Rank 0 shares the port that it has opened.
+  std::unique_ptr<c10d::TCPStore> server;
+  if (get_rank() == 0) {
+    server = std::make_unique<c10d::TCPStore>(
+        "127.0.0.1", c10d::TCPStoreOptions{
+                         .port = 0, .isServer = true, .waitWorkers = false, .multiTenant = true});
+    store->set("port", std::to_string(server->getPort()));
+  }
+  const std::string url = "tcp://127.0.0.1:" + store->get_to_str("port");
+  barrier();
+  destroy_process_group();
+  init_process_group({.init_method = url, .timeout = std::chrono::seconds(30)});
+  at::Tensor sum = at::ones({1});
+  all_reduce(sum);
+  EXPECT_EQ(sum.item<int>(), get_world_size());
+  if (get_rank() != 0) return;
+  EXPECT_GT(server->getNumKeys(), 0);  // The ranks have met here.
 }
 
 // The last rank leaves during a collective of the others.

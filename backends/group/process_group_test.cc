@@ -5,10 +5,15 @@
 #include <filesystem>
 #include <type_traits>
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <unistd.h>
 
 #include "backends/group/rendezvous.h"
 #include "common/test/folder.h"
@@ -78,6 +83,40 @@ TEST(ProcessGroupTest, RejectsOptionsOfAnotherBackendBeforeTheRendezvous) {
               HasSubstr("the options of a gloo group are c10d::ProcessGroupGloo::Options"));
 }
 
+class LaunchedTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ::unsetenv("LOCAL_RANK"); }
+  void TearDown() override { ::unsetenv("LOCAL_RANK"); }
+};
+
+TEST_F(LaunchedTest, LocalRankComesFromTheVariable) {
+  ::setenv("LOCAL_RANK", "3", 1);
+  EXPECT_EQ(get_node_local_rank(), 3);
+  EXPECT_EQ(get_node_local_rank(7), 3);
+}
+
+TEST_F(LaunchedTest, WithoutTheVariableTheLocalRankIsTheFallback) {
+  EXPECT_EQ(get_node_local_rank(7), 7);
+  EXPECT_THAT(
+      failure([] { get_node_local_rank(); }),
+      HasSubstr("get_node_local_rank: the variable LOCAL_RANK is not set; start the program "
+                "with `distrun launch` or torchrun, or pass a fallback_rank"));
+}
+
+TEST_F(LaunchedTest, RejectsAMalformedLocalRank) {
+  ::setenv("LOCAL_RANK", "first", 1);
+  EXPECT_THAT(failure([] { get_node_local_rank(0); }),
+              HasSubstr("get_node_local_rank: LOCAL_RANK: 'first' is not a whole number"));
+}
+
+TEST_F(LaunchedTest, TheRunIdTellsThatALauncherStartedTheProcess) {
+  ::unsetenv("TORCHELASTIC_RUN_ID");
+  EXPECT_FALSE(is_torchelastic_launched());
+  ::setenv("TORCHELASTIC_RUN_ID", "", 1);
+  EXPECT_TRUE(is_torchelastic_launched());
+  ::unsetenv("TORCHELASTIC_RUN_ID");
+}
+
 TEST(RendezvousTest, NamesAMissingVariable) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     EXPECT_THAT(rendezvous_failure(environment_with(name, "")),
@@ -95,10 +134,10 @@ TEST(RendezvousTest, NamesAMalformedVariable) {
 }
 
 TEST(RendezvousTest, RejectsUnsupportedInitMethodsAndNamesSupportedOnes) {
-  for (const std::string method : {"tcp://127.0.0.1:29500", "/scratch/meet", "file://meet"}) {
-    EXPECT_THAT(
-        rendezvous_failure(environment_with("DISTRUN_INIT_METHOD", method)),
-        AllOf(HasSubstr("DISTRUN_INIT_METHOD: '"), HasSubstr("env:// and file:///absolute/path")));
+  for (const std::string method : {"tcp://127.0.0.1", "/scratch/meet", "file://meet"}) {
+    EXPECT_THAT(rendezvous_failure(environment_with("DISTRUN_INIT_METHOD", method)),
+                AllOf(HasSubstr("DISTRUN_INIT_METHOD: '"),
+                      HasSubstr("env://, tcp://HOST:PORT and file:///absolute/path")));
     EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), method),
                 HasSubstr("init_method: '"));
     EXPECT_THROW(rendezvous(environment_with("RANK", "0"), method, std::chrono::seconds(1)),
@@ -152,6 +191,83 @@ TEST_F(FileRendezvousTest, GivenRankAndWorldSizeOverrideTheVariables) {
   EXPECT_EQ(place_of(Environment(), {.rank = 2, .world_size = 3}), std::pair(2, 3));
   EXPECT_EQ(place_of(environment_with("RANK", "0"), {.rank = 1}), std::pair(1, 2));
   EXPECT_EQ(place_of(environment_with("RANK", "1"), {.world_size = 3}), std::pair(1, 3));
+}
+
+class TcpRendezvousTest : public ::testing::Test {
+ protected:
+  // The URL of a port that this process keeps open: rank 0 shares it.
+  std::string url() const { return "tcp://127.0.0.1:" + std::to_string(server_.getPort()); }
+  static Rendezvous join(const Environment& environment, const std::string& init_method) {
+    return rendezvous(environment, init_method, std::chrono::seconds(20));
+  }
+
+  c10d::TCPStore server_{"127.0.0.1",
+                         {.port = 0, .isServer = true, .waitWorkers = false, .multiTenant = true}};
+};
+
+TEST_F(TcpRendezvousTest, RanksMeetAtTheAddressOfTheUrl) {
+  const Rendezvous first = join({}, url() + "?rank=0&world_size=2");
+  const Rendezvous second = join({}, url() + "?world_size=2&rank=1");
+  EXPECT_EQ(first.rank, 0);
+  EXPECT_EQ(second.rank, 1);
+  EXPECT_EQ(second.world_size, 2);
+  second.store->set("key", "value");
+  EXPECT_EQ(first.store->get_to_str("key"), "value");
+}
+
+TEST_F(TcpRendezvousTest, TakesMissingNumbersFromTheVariables) {
+  const Rendezvous found = join(environment_with("RANK", "1"), url() + "?world_size=3");
+  EXPECT_EQ(found.rank, 1);
+  EXPECT_EQ(found.world_size, 3);
+  EXPECT_EQ(join(environment_with("DISTRUN_INIT_METHOD", url()), "").world_size, 2);
+}
+
+TEST_F(TcpRendezvousTest, RejectsTwoDifferentRanks) {
+  const auto failure_with = [&](const GivenRank& given) {
+    return failure(
+        [&] { rendezvous({}, url() + "?rank=0&world_size=2", std::chrono::seconds(20), given); });
+  };
+  EXPECT_THAT(failure_with({.rank = 1}),
+              HasSubstr("rendezvous: InitOptions::rank is 1, and rank is 0 in the init_method; "
+                        "give one of the two"));
+  EXPECT_THAT(failure_with({.world_size = 3}), HasSubstr("InitOptions::world_size is 3, and"));
+  EXPECT_EQ(failure_with({.rank = 0}), "no exception");
+}
+
+// A port of this machine that refuses connections, and cannot be opened.
+class RefusingPort {
+ public:
+  RefusingPort() {
+    sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    auto* const general = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_, general, size), 0);
+    EXPECT_EQ(::getsockname(socket_, general, &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~RefusingPort() { ::close(socket_); }
+  RefusingPort(const RefusingPort&) = delete;
+  RefusingPort& operator=(const RefusingPort&) = delete;
+  std::string text() const { return std::to_string(port_); }
+
+ private:
+  const int socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port_ = 0;
+};
+
+TEST_F(TcpRendezvousTest, RankZeroHostsTheStoreUnlessTheLauncherHostsItAtThisPort) {
+  const RefusingPort port;
+  Environment launched = environment_with("TORCHELASTIC_USE_AGENT_STORE", "True");
+  launched.set("MASTER_PORT", port.text());
+  EXPECT_THAT(failure([&] {
+                rendezvous(launched, "tcp://127.0.0.1:" + port.text(),
+                           std::chrono::milliseconds(500));
+              }),
+              HasSubstr("client socket has timed out"));
+  launched.set("MASTER_PORT", "1");
+  const Rendezvous found = join(launched, url());
+  found.store->set("key", "value");
+  EXPECT_EQ(server_.get_to_str("key"), "value");
 }
 
 // The other rank has already released the file, so this process is its last user.

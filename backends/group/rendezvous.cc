@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "common/text/file_url.h"
+#include "backends/group/init_url.h"
 #include "common/text/parse_number.h"
 
 namespace distrun::internal {
@@ -35,18 +36,36 @@ Number number(const Environment& environment, const std::string& name, Number mi
   return *parsed;
 }
 
-c10::intrusive_ptr<c10d::Store> tcp_store(const Environment& environment, int rank,
-                                          std::chrono::milliseconds timeout) {
-  const std::string host = variable(environment, "MASTER_ADDR");
-  const auto port = number<std::uint16_t>(environment, "MASTER_PORT", 1, 65535);
-  const bool launcher_hosts = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+c10::intrusive_ptr<c10d::Store> tcp_store(const std::string& host, std::uint16_t port,
+                                          bool is_server, std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = port;
-  options.isServer = !launcher_hosts && rank == 0;
+  options.isServer = is_server;
   options.multiTenant = true;
   options.waitWorkers = false;  // Gloo's own rendezvous waits for all.
   options.timeout = timeout;
   return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+bool launcher_hosts_store(const Environment& environment) {
+  return environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+}
+
+c10::intrusive_ptr<c10d::Store> store_of_variables(const Environment& environment, int rank,
+                                                   std::chrono::milliseconds timeout) {
+  const std::string host = variable(environment, "MASTER_ADDR");
+  const auto port = number<std::uint16_t>(environment, "MASTER_PORT", 1, 65535);
+  const bool is_server = rank == 0 && !launcher_hosts_store(environment);
+  return tcp_store(host, port, is_server, timeout);
+}
+
+// The launcher hosts a store at its own port only. Python's rank 0 would never open the store at
+// another port, and all ranks would wait for it.
+c10::intrusive_ptr<c10d::Store> store_of_url(const InitUrl& url, const Environment& environment,
+                                             int rank, std::chrono::milliseconds timeout) {
+  const bool is_launchers = launcher_hosts_store(environment) &&
+                            environment.get("MASTER_PORT") == std::to_string(url.port);
+  return tcp_store(url.host, url.port, rank == 0 && !is_launchers, timeout);
 }
 
 // Keeps the store until the process ends or uses another file. If each group dropped its store, the
@@ -74,6 +93,15 @@ int world_size_in(const Environment& environment, const std::optional<int>& give
   return *given;
 }
 
+// The number of the program or of the URL.
+std::optional<int> given_once(const char* name, const std::optional<int>& of_program,
+                              const std::optional<int>& of_url) {
+  TORCH_CHECK_VALUE(!of_program || !of_url || *of_program == *of_url,
+                    "rendezvous: InitOptions::", name, " is ", of_program.value_or(0), ", and ",
+                    name, " is ", of_url.value_or(0), " in the init_method; give one of the two");
+  return of_program ? of_program : of_url;
+}
+
 }  // namespace
 
 RankInWorld rank_in_world(const Environment& environment, const GivenRank& given) {
@@ -93,14 +121,24 @@ Rendezvous rendezvous(const Environment& environment, const std::string& init_me
     method = environment.get(kVariable).value_or("");
     source = kVariable;
   }
-  const auto [rank, world_size] = rank_in_world(environment, given);
-  if (method.empty() || method == "env://") {
-    return {tcp_store(environment, rank, timeout), rank, world_size};
+  const auto url = parse_init_url(method.empty() ? "env://" : method);
+  TORCH_CHECK_VALUE(url.has_value(), "rendezvous: ", source, ": ", url.error().message);
+  const auto [rank, world_size] =
+      rank_in_world(environment, {given_once("rank", given.rank, url->rank),
+                                  given_once("world_size", given.world_size, url->world_size)});
+  c10::intrusive_ptr<c10d::Store> store;
+  switch (url->scheme) {
+    case InitUrl::Scheme::kEnv:
+      store = store_of_variables(environment, rank, timeout);
+      break;
+    case InitUrl::Scheme::kTcp:
+      store = store_of_url(*url, environment, rank, timeout);
+      break;
+    case InitUrl::Scheme::kFile:
+      store = file_store(url->path, world_size, timeout);
+      break;
   }
-  const auto path = path_of_file_url(method);
-  TORCH_CHECK_VALUE(path.has_value(), "rendezvous: ", source, ": ", path.error().message,
-                    "; supported are env:// and file:///absolute/path");
-  return {file_store(*path, world_size, timeout), rank, world_size};
+  return {std::move(store), rank, world_size};
 }
 
 }  // namespace distrun::internal

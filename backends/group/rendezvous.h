@@ -43,8 +43,9 @@ struct Rendezvous {
 };
 
 // An empty `init_method` means DISTRUN_INIT_METHOD, or env:// if that is not set. Throws the errors
-// of rank_in_world(), c10::Error if the init_method is not supported or names a missing folder, and
-// c10::DistError if the store cannot be reached within `timeout`.
+// of rank_in_world(), c10::ValueError if the init_method is malformed or contradicts `given`,
+// c10::Error if it names a missing folder, and c10::DistError if the store cannot be reached within
+// `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
                       std::chrono::milliseconds timeout, const GivenRank& given = {});
 

@@ -63,8 +63,29 @@ using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const Backe
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices);
 
-// Returns whether a backend with this name is built in or registered.
+// Returns whether a backend with this name is built in or registered.  For a list such as
+// "cpu:gloo,cuda:nccl", returns whether all its backends are.
+//
+// Throws: c10::ValueError if a list is malformed.
 bool is_backend_available(const std::string& name);
+// Returns whether the backend "gloo" is built in, which it always is.
+bool is_gloo_available();
+// Returns whether the backend "nccl" is built in: whether distrun was built with a CUDA build of
+// LibTorch.
+bool is_nccl_available();
+// Returns whether a program has registered a backend "mpi".  distrun has none.
+bool is_mpi_available();
+// Returns whether a program has registered a backend "ucc".  distrun has none.
+bool is_ucc_available();
+// Returns whether a program has registered a backend "xccl".  distrun has none.
+bool is_xccl_available();
+
+// Returns the name of the backend for tensors on this kind of device: "gloo" for the CPU, "nccl"
+// for CUDA, and otherwise the first backend that was registered for the device.  The backend need
+// not be available.
+//
+// Throws: c10::ValueError if no backend is known for the device.
+std::string get_default_backend_for_device(c10::DeviceType device);
 
 // Calls the maker of the backend with this name.  Use make_backend() to create a backend that wraps
 // another backend.

@@ -264,5 +264,16 @@ std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group&
 // bytes of every rank are padded to the longest length.
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst = GroupRank(0),
                                       const Group& group = {});
+// Sends bytes[i] of rank `src` to group rank i, and returns the bytes for this rank.  On a rank
+// outside the group, returns an empty string.  The corresponding function of Python is
+// scatter_object_list().
+//
+// Shapes: on `src`, `bytes` has one element for each rank, which may have any length.  On other
+// ranks `bytes` is empty.
+// Blocks: until the result is available.
+// Cost: a scatter() of the lengths, 16 bytes for each rank, and then a scatter() of the bytes.  The
+// bytes of every rank are padded to the longest length.
+std::string scatter_bytes(const std::vector<std::string>& bytes = {}, AnyRank src = GroupRank(0),
+                          const Group& group = {});
 
 }  // namespace distrun

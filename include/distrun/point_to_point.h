@@ -20,6 +20,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -58,6 +59,20 @@ Work isend(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& opt
 // returns.  Then Work::source_rank() returns the sender.
 Work irecv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
            const PointToPointOptions& options = {});
+
+// Sends bytes of any length.  The receiver calls recv_bytes().  The corresponding function of
+// Python is send_object_list().
+//
+// Blocks: as send().
+// Cost: a send() of the length, 8 bytes, and then a send() of the bytes.
+void send_bytes(const std::string& bytes, AnyRank dst, const PointToPointOptions& options = {});
+// Receives into `bytes` what rank `src` sends with send_bytes(), or any rank if `src` is not set.
+// Returns the global rank of the sender.  On a rank outside the group, returns -1.  The
+// corresponding function of Python is recv_object_list().
+//
+// Blocks: until the bytes have arrived.
+int recv_bytes(std::string& bytes, std::optional<AnyRank> src = std::nullopt,
+               const PointToPointOptions& options = {});
 
 // An operation for batch_isend_irecv().
 struct P2POp {

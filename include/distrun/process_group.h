@@ -14,7 +14,8 @@
 //     distrun::destroy_process_group();
 //
 // Ranks find each other through a store.  The init_method determines the store.  With env://, the
-// store is a TCP server.  With file:///absolute/path, the store is a file that all ranks can write.
+// store is a TCP server, whose address is in variables.  With tcp://HOST:PORT, it is a TCP server
+// at this address.  With file:///absolute/path, the store is a file that all ranks can write.
 //
 // A program that `distrun launch` or torchrun starts needs no options.  init_process_group() reads
 // these environment variables, and the launcher sets the variables that the program needs:
@@ -26,6 +27,13 @@
 //     MASTER_ADDR, MASTER_PORT        with env://: the host and the port of the TCP store
 //     TORCHELASTIC_USE_AGENT_STORE    with env://: True if the launcher hosts the store.  If the
 //                                     variable has another value, rank 0 hosts the store
+//
+// With tcp://, rank 0 hosts the store, so HOST is the machine of rank 0.  If the launcher hosts a
+// store and MASTER_PORT is PORT, all ranks use the launcher's store.  The IPv6 address ::1 is
+// written
+// [::1].  An init_method can end in the rank and the number of ranks:
+//
+//     tcp://10.1.1.20:23456?rank=0&world_size=4
 //
 // With file://, the file must be empty or absent when the run starts.  The ranks use the file until
 // they exit, and the last rank that exits removes it.  After a crash the file remains, but
@@ -71,8 +79,8 @@ struct InitOptions {
   // built with a CUDA build of LibTorch.  A program can register other backends with
   // register_backend() (backend_registry.h).
   std::string backend = "gloo";
-  // "env://" or "file:///absolute/path".  If `init_method` is empty, the value of
-  // DISTRUN_INIT_METHOD is used.  If this variable is not set either, env:// is used.
+  // "env://", "tcp://HOST:PORT" or "file:///absolute/path".  If `init_method` is empty, the value
+  // of DISTRUN_INIT_METHOD is used.  If this variable is not set either, env:// is used.
   std::string init_method = "";
   // The time limit for the rendezvous and for each collective.  If it is not set, PyTorch's default
   // is used: 10 minutes for "nccl", and 30 minutes for all other backends and lists.
@@ -83,9 +91,11 @@ struct InitOptions {
   // sets the timeout of the copy to `timeout`.  If `backend` lists two of these backends, leave
   // `backend_options` empty, because each backend rejects the options of another.
   BackendOptions backend_options = {};
-  // The rank of this process.  If it is not set, the variable RANK is used.
+  // The rank of this process.  If it is not set, the rank in `init_method` or the variable RANK is
+  // used.
   std::optional<int> rank = std::nullopt;
-  // The number of ranks.  If it is not set, the variable WORLD_SIZE is used.
+  // The number of ranks.  If it is not set, the world_size in `init_method` or the variable
+  // WORLD_SIZE is used.
   std::optional<int> world_size = std::nullopt;
   // A store that all ranks use instead of the store of `init_method`.  If `store` is set, `rank`
   // and `world_size` must be set too, and `init_method` must be empty.  If the group has one rank
@@ -187,6 +197,10 @@ int get_world_size(const Group& group = {});
 // "cpu:gloo,cuda:fake".
 std::string get_backend(const Group& group = {});
 
+// Returns the backend of each kind of device, such as "cpu:gloo,cuda:gloo" for a group that was
+// created with "gloo".
+std::string get_backend_config(const Group& group = {});
+
 // Returns the global ranks of the members.  Element i is the global rank of group rank i.
 std::vector<int> get_process_group_ranks(const Group& group = {});
 // Converts a global rank to a group rank.
@@ -197,6 +211,17 @@ int get_group_rank(const Group& group, int global_rank);
 //
 // Throws: c10::ValueError if the group has no such group rank.
 int get_global_rank(const Group& group, int group_rank);
+
+// Returns the number of this process on its machine, from 0, which the launcher passes in
+// LOCAL_RANK. Use it, for example, to choose a GPU.  No group is needed.  If LOCAL_RANK is not set,
+// returns `fallback_rank`.
+//
+// Throws: c10::Error if LOCAL_RANK is malformed, or if it is not set and there is no
+// `fallback_rank`.
+int get_node_local_rank(std::optional<int> fallback_rank = std::nullopt);
+// Returns whether `distrun launch`, torchrun or another launcher of torchelastic started this
+// process: whether TORCHELASTIC_RUN_ID is set.
+bool is_torchelastic_launched();
 
 // Sets the timeout of the group's later collectives on this rank.
 //
