@@ -92,7 +92,7 @@ install_libtorch() {
   fi
   local version=${TORCH_VERSION:-2.13.0} python=${PYTHON:-/usr/bin/python3}
   local venv=${VENV:-.deps/venv} log=.deps/pip.log
-  local ready=$venv/.ready-torch-$version
+  local ready=$venv/.ready-torch-$version-safetensors
   [ ! -e "$ready" ] || return 0
   command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
   mkdir -p .deps
@@ -108,8 +108,8 @@ install_libtorch() {
   fi
   rm -f "$venv"/.ready-torch-*  # From here on the environment may change.
   [ "$version" != 2.13.0 ] || install_pinned "$venv/bin/python3" "$log"
-  # With NumPy, `import torch` does not warn that it is missing.
-  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >>"$log" 2>&1; then
+  # With NumPy, `import torch` does not warn that it is missing. Tests read checkpoints with safetensors.
+  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy safetensors >>"$log" 2>&1; then
     tail -n 5 "$log" >&2
     die "pip could not install torch $version" "the whole output is in $log" \
       "no network: set PIP_FIND_LINKS=DIR to a folder that holds the wheels, or use a LibTorch that you have: make LIBTORCH=DIR"

@@ -49,6 +49,9 @@ class ShrinkBackendTest : public ::testing::Test {
     if (!is_backend_available("shrinker")) {
       const auto maker = [](const BackendRequest& request) {
         ++made;
+        // Keys of an earlier group would lead to ranks that have gone.
+        EXPECT_FALSE(request.store->check({"made"}));
+        request.store->set("made", "");
         return c10::make_intrusive<Shrinker>(request.rank, request.size);
       };
       register_backend("shrinker", maker, {c10::kCPU});
@@ -80,6 +83,15 @@ TEST_F(ShrinkBackendTest, TheBackendItselfAborts) {
   EXPECT_EQ(last_shrink->flags, 1);
   EXPECT_EQ(last_shrink->options, options);
   EXPECT_EQ(aborted, 0);
+}
+
+// Their names are those of the old world's groups.
+TEST_F(ShrinkBackendTest, GroupsOfTheNewWorldHaveTheirOwnKeys) {
+  const Group old = new_group({0});
+  shrink_group({1});
+  const Group next = new_group({0});
+  EXPECT_EQ(old.is_member(), next.is_member());
+  EXPECT_EQ(made, 3);
 }
 
 // Unlike the default group's, its ranks keep their numbers.

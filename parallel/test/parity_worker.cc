@@ -12,13 +12,15 @@
 int main(int count, char** argv) {
   using distrun::testing::ParityRun;
   const std::map<std::string, std::function<void(const ParityRun&)>> kinds = {
+      {"checkpoint", distrun::testing::run_checkpoint_parity},
       {"ddp", distrun::testing::run_ddp_parity},
       {"fsdp", distrun::testing::run_fsdp_parity},
       {"functional", distrun::testing::run_functional_parity},
       {"join", distrun::testing::run_join_parity}};
   const std::vector<std::string> arguments(argv + 1, argv + count);
   if (arguments.size() < 3 || !kinds.contains(arguments[0])) {
-    std::fprintf(stderr, "usage: parity_worker ddp|fsdp|functional|join FOLDER RUN [SEED…]\n");
+    std::fprintf(stderr,
+                 "usage: parity_worker checkpoint|ddp|fsdp|functional|join FOLDER RUN [SEED…]\n");
     return 2;
   }
   at::set_num_threads(1);

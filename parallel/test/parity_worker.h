@@ -1,5 +1,6 @@
 // The C++ ranks of the parity tests, all in one program.
 //
+//     distrun launch --nproc-per-node 2 parity_worker checkpoint FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker ddp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker fsdp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker functional FOLDER RUN
@@ -21,6 +22,7 @@ struct ParityRun {
 };
 
 // Each requires a default group.  Every rank must call it.
+void run_checkpoint_parity(const ParityRun& run);
 void run_ddp_parity(const ParityRun& run);
 void run_fsdp_parity(const ParityRun& run);
 void run_functional_parity(const ParityRun& run);

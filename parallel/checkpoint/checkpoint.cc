@@ -1,0 +1,278 @@
+#include "distrun/checkpoint.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
+#include <nlohmann/json.hpp>
+
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "parallel/checkpoint/box.h"
+#include "parallel/checkpoint/checkpoint_file.h"
+#include "parallel/checkpoint/checkpoint_folder.h"
+#include "parallel/checkpoint/checkpoint_state.h"
+#include "parallel/checkpoint/save_plan.h"
+
+namespace distrun {
+
+namespace {
+
+using internal::Box;
+using internal::CheckpointFile;
+using internal::FilePart;
+using internal::FileRecord;
+using internal::PartFacts;
+using internal::SafetensorsEntry;
+using nlohmann::json;
+
+// The ranks that save or load together.
+class Team {
+ public:
+  explicit Team(const Group& group) : group_(group), is_alone_(!is_initialized()) {
+    TORCH_CHECK(is_alone_ || group.is_member(),
+                "a rank that is not in the group cannot save or load a checkpoint with it");
+  }
+
+  int rank() const { return is_alone_ ? 0 : get_rank(group_); }
+  std::vector<std::string> all_gather(const std::string& text) const {
+    return is_alone_ ? std::vector{text} : all_gather_bytes(text, group_);
+  }
+  std::string from_first(const std::string& text) const {
+    return is_alone_ ? text : broadcast_bytes(text, GroupRank(0), group_);
+  }
+  std::string name_of(std::size_t rank) const {
+    const int number = static_cast<int>(rank);
+    return c10::str("rank ", is_alone_ ? number : get_global_rank(group_, number));
+  }
+
+ private:
+  const Group& group_;
+  const bool is_alone_;
+};
+
+// Returns the text of the error, or an empty one.
+std::string error_in(const std::function<void()>& act) {
+  try {
+    act();
+    return "";
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// The first error of any rank, with the rank; empty if there is none.
+std::string first_error(const Team& team, const std::vector<std::string>& errors) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    if (!errors[rank].empty()) return team.name_of(rank) + ": " + errors[rank];
+  }
+  return "";
+}
+
+std::vector<PartFacts> facts_of(const CheckpointState& state) {
+  std::vector<PartFacts> facts;
+  facts.reserve(state.parts().size());
+  for (const CheckpointPart& part : state.parts()) {
+    facts.push_back({.name = part.name,
+                     .dtype = part.values.scalar_type(),
+                     .sizes = part.sizes,
+                     .box = {part.offsets, part.values.sizes().vec()}});
+  }
+  return facts;
+}
+
+std::vector<std::size_t> own_writes(const Team& team, const CheckpointState& state) {
+  std::vector<std::vector<PartFacts>> all;
+  for (const std::string& text : team.all_gather(internal::text_of(facts_of(state)))) {
+    all.push_back(internal::parts_in(text));
+  }
+  return internal::parts_to_write(all, team.rank());
+}
+
+// A file has each name once, so the second part of a tensor goes to a second file.
+std::vector<std::vector<FilePart>> by_file(const CheckpointState& state,
+                                           const std::vector<std::size_t>& writes) {
+  std::vector<std::vector<FilePart>> files;
+  std::map<std::string, std::size_t> seen;
+  for (const std::size_t index : writes) {
+    const CheckpointPart& part = state.parts()[index];
+    const std::size_t file = seen[part.name]++;
+    if (file == files.size()) files.emplace_back();
+    files[file].push_back({part.name, {part.offsets, part.values.sizes().vec()}, part.values});
+  }
+  return files;
+}
+
+std::string padded(std::size_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+// The names of HuggingFaceStorageWriter.
+std::string file_name(int rank, std::size_t file, std::size_t files) {
+  return "shard-" + padded(static_cast<std::size_t>(rank) + 1) + "-model-" + padded(file + 1) +
+         "-of-" + padded(files) + ".safetensors";
+}
+
+// What a rank tells the first one after it has written its files.
+std::string report_of(const std::string& error, const std::vector<FileRecord>& records) {
+  json files = json::array();
+  for (const FileRecord& one : records) files.push_back({one.name, one.bytes, one.checksums});
+  return json{{"error", error}, {"files", std::move(files)}}.dump();
+}
+
+void read_report(const std::string& text, std::string& error, std::vector<FileRecord>& records) {
+  const json report = json::parse(text);
+  error = report.at("error").get<std::string>();
+  for (const json& one : report.at("files")) {
+    records.push_back({.name = one.at(0).get<std::string>(),
+                       .bytes = one.at(1).get<std::uint64_t>(),
+                       .checksums = one.at(2).get<std::vector<std::uint64_t>>()});
+  }
+}
+
+// On all ranks, the folder that the first one has created. Throws its error.
+std::string begin(const Team& team, const std::string& path) {
+  std::string unfinished, error;
+  if (team.rank() == 0) {
+    error = error_in([&] { unfinished = internal::begin_checkpoint(path); });
+  }
+  const json answer =
+      json::parse(team.from_first(json{{"error", error}, {"folder", unfinished}}.dump()));
+  error = answer.at("error").get<std::string>();
+  TORCH_CHECK(error.empty(), "save_checkpoint: ", team.name_of(0), ": ", error);
+  return answer.at("folder").get<std::string>();
+}
+
+// The parts of the files, by the name of the tensor.
+struct Source {
+  CheckpointFile* file;
+  const SafetensorsEntry* entry;
+};
+using Sources = std::map<std::string, std::vector<Source>>;
+
+Sources sources_in(const std::vector<std::unique_ptr<CheckpointFile>>& files) {
+  Sources sources;
+  for (const auto& file : files) {
+    for (const SafetensorsEntry& entry : file->entries()) {
+      sources[entry.name].push_back({file.get(), &entry});
+    }
+  }
+  return sources;
+}
+
+std::vector<std::int64_t> sizes_of(const std::vector<Source>& parts) {
+  std::vector<std::int64_t> sizes(parts.front().entry->box.sizes.size());
+  for (const Source& part : parts) {
+    const Box& box = part.entry->box;
+    if (box.sizes.size() != sizes.size()) return {-1};
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      sizes[d] = std::max(sizes[d], box.offsets[d] + box.sizes[d]);
+    }
+  }
+  return sizes;
+}
+
+// Whether the files have all that this rank needs.
+void check_sources(const std::string& path, const CheckpointState& state, const Sources& sources) {
+  for (const CheckpointPart& part : state.parts()) {
+    const auto found = sources.find(part.name);
+    TORCH_CHECK_VALUE(found != sources.end(), path, " has no '", part.name, "'");
+    const auto sizes = sizes_of(found->second);
+    TORCH_CHECK_VALUE(sizes == part.sizes, "'", part.name, "' has sizes ", c10::IntArrayRef(sizes),
+                      " in ", path, "; expected ", c10::IntArrayRef(part.sizes));
+    const Box box{part.offsets, part.values.sizes().vec()};
+    std::int64_t elements = 0;
+    for (const Source& one : found->second) {
+      if (const auto common = internal::intersection(one.entry->box, box)) {
+        elements += common->numel();
+      }
+    }
+    TORCH_CHECK_VALUE(elements == box.numel(), path, " has ", elements, " of the ", box.numel(),
+                      " elements of '", part.name, "' that this rank needs");
+  }
+}
+
+void read_parts(const CheckpointState& state, const Sources& sources) {
+  const at::NoGradGuard no_grad;
+  for (const CheckpointPart& part : state.parts()) {
+    const Box box{part.offsets, part.values.sizes().vec()};
+    for (const Source& one : sources.at(part.name)) {
+      const auto common = internal::intersection(one.entry->box, box);
+      if (!common) continue;
+      at::Tensor target = part.values;
+      for (std::size_t d = 0; d < common->sizes.size(); ++d) {
+        target = target.narrow(static_cast<std::int64_t>(d), common->offsets[d] - box.offsets[d],
+                               common->sizes[d]);
+      }
+      one.file->read(*one.entry, *common, target);
+    }
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const CheckpointState& given,
+                     const CheckpointOptions& options) {
+  const Team team(options.process_group);
+  const CheckpointState state = internal::state_to_save(given);
+  const auto files = by_file(state, own_writes(team, state));
+  const std::string unfinished = begin(team, path);
+  std::vector<FileRecord> records;
+  std::string error = error_in([&] {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      records.push_back(internal::write_checkpoint_file(
+          unfinished, file_name(team.rank(), i, files.size()), files[i]));
+    }
+  });
+  std::vector<std::string> errors;
+  std::vector<FileRecord> all;
+  for (const std::string& report : team.all_gather(report_of(error, records))) {
+    errors.emplace_back();
+    read_report(report, errors.back(), all);
+  }
+  error = first_error(team, errors);
+  if (team.rank() == 0) {
+    if (error.empty()) {
+      const std::string own = error_in([&] { internal::commit_checkpoint(unfinished, path, all); });
+      if (!own.empty()) error = team.name_of(0) + ": " + own;
+    }
+    if (!error.empty()) internal::discard_checkpoint(unfinished);
+  }
+  error = team.from_first(error);
+  TORCH_CHECK(error.empty(), "save_checkpoint: ", error);
+}
+
+void load_checkpoint(const std::string& path, CheckpointState& state,
+                     const CheckpointOptions& options) {
+  const Team team(options.process_group);
+  std::vector<std::unique_ptr<CheckpointFile>> files;
+  Sources sources;
+  const auto agree = [&](const std::function<void()>& act) {
+    return first_error(team, team.all_gather(error_in(act)));
+  };
+  std::string error = agree([&] {
+    files = internal::open_checkpoint(path);
+    sources = sources_in(files);
+  });
+  TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
+  const auto all = internal::state_to_load(
+      state, [&](const std::string& name) { return sources.contains(name); });
+  error = agree([&] { check_sources(path, all.state, sources); });
+  TORCH_CHECK_VALUE(error.empty(), "load_checkpoint: ", error);
+  error = agree([&] { read_parts(all.state, sources); });
+  TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
+  for (const auto& finish : all.finish) finish();
+}
+
+}  // namespace distrun

@@ -1,0 +1,157 @@
+#include "parallel/checkpoint/checkpoint_state.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include "parallel/checkpoint/box.h"
+#include "parallel/checkpoint/optimizer_fields.h"
+#include "parallel/checkpoint/safetensors.h"
+
+namespace distrun {
+
+namespace {
+
+using internal::AddedOptimizer;
+using internal::Box;
+using internal::OptimizerField;
+using internal::TensorPlace;
+
+std::string name_of_field(const AddedOptimizer& added, const TensorPlace& place,
+                          const OptimizerField& field) {
+  return added.prefix + "state." + place.name + "." + field.name;
+}
+
+std::vector<OptimizerField> fields_at(const AddedOptimizer& added, const TensorPlace& place,
+                                      bool creates) {
+  return internal::fields_of(*added.optimizer, place.tensor, creates).value();
+}
+
+// Adds a field that the checkpoint has. A number is set after its tensor is loaded.
+void add_to_load(internal::StateToLoad& all, const TensorPlace& place, const std::string& name,
+                 const OptimizerField& field) {
+  if (field.number != nullptr) {
+    const at::Tensor number = at::full({}, *field.number, at::kLong);
+    all.state.add(name, number);
+    all.finish.push_back([number, to = field.number] { *to = number.item<std::int64_t>(); });
+    return;
+  }
+  at::Tensor& values = *field.tensor;
+  if (!values.defined() || values.sizes() != place.tensor.sizes()) {
+    values = at::zeros_like(place.tensor, at::MemoryFormat::Contiguous);
+  }
+  for (CheckpointPart& part : internal::parts_of(place, name, values)) {
+    all.state.add_part(std::move(part));
+  }
+}
+
+}  // namespace
+
+void CheckpointState::add_part(CheckpointPart part) {
+  const Box box{part.offsets, part.values.sizes().vec()};
+  bool fits = box.offsets.size() == part.sizes.size() && box.sizes.size() == part.sizes.size();
+  for (std::size_t d = 0; fits && d < part.sizes.size(); ++d) {
+    fits = box.offsets[d] >= 0 && box.offsets[d] + box.sizes[d] <= part.sizes[d];
+  }
+  TORCH_CHECK_VALUE(fits, "CheckpointState: the part of '", part.name, "' at ",
+                    c10::IntArrayRef(part.offsets), " with sizes ", part.values.sizes(),
+                    " is not within the sizes of the tensor, ", c10::IntArrayRef(part.sizes));
+  TORCH_CHECK_VALUE(internal::has_safetensors_dtype(part.values.scalar_type()),
+                    "CheckpointState: '", part.name, "' has dtype ", part.values.scalar_type(),
+                    ", which safetensors files do not have");
+  TORCH_CHECK_VALUE(part.name != "__metadata__",
+                    "CheckpointState: '__metadata__' cannot be the name of a tensor");
+  const bool is_new = added_.emplace(part.name, part.offsets).second;
+  TORCH_CHECK_VALUE(is_new, "CheckpointState: '", part.name, "' at ",
+                    c10::IntArrayRef(part.offsets), " is added twice; use a prefix");
+  part.values = part.values.detach();
+  parts_.push_back(std::move(part));
+}
+
+void CheckpointState::add(const std::string& name, const at::Tensor& tensor) {
+  add_part({name, tensor.sizes().vec(),
+            std::vector<std::int64_t>(static_cast<std::size_t>(tensor.dim()), 0), tensor});
+}
+
+void CheckpointState::add_module(torch::nn::Module& module, const std::string& prefix) {
+  for (const TensorPlace& place : internal::places_in(module)) {
+    for (CheckpointPart& part : internal::parts_of(place, prefix + place.name, place.tensor)) {
+      add_part(std::move(part));
+    }
+  }
+}
+
+void CheckpointState::add_optimizer(torch::optim::Optimizer& optimizer, torch::nn::Module& module,
+                                    const std::string& prefix) {
+  AddedOptimizer added{.optimizer = &optimizer, .prefix = prefix, .places = {}};
+  const auto places = internal::places_in(module);
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      const auto place = std::find_if(places.begin(), places.end(), [&](const TensorPlace& one) {
+        return one.tensor.is_same(parameter);
+      });
+      TORCH_CHECK_VALUE(place != places.end(),
+                        "CheckpointState: the optimizer has a parameter with sizes ",
+                        parameter.sizes(), " that the module does not have");
+      TORCH_CHECK_TYPE(
+          internal::fields_of(optimizer, parameter, /*creates=*/false).has_value(),
+          "CheckpointState: the class of the optimizer is not supported; expected SGD, "
+          "Adam, AdamW, RMSprop or Adagrad");
+      added.places.push_back(*place);
+    }
+  }
+  optimizers_.push_back(std::make_shared<const AddedOptimizer>(std::move(added)));
+}
+
+namespace internal {
+
+CheckpointState state_to_save(const CheckpointState& state) {
+  CheckpointState all = state;
+  for (const auto& added : CheckpointAccess::optimizers(state)) {
+    for (const TensorPlace& place : added->places) {
+      for (const OptimizerField& field : fields_at(*added, place, /*creates=*/false)) {
+        const std::string name = name_of_field(*added, place, field);
+        if (field.number != nullptr) {
+          all.add(name, at::full({}, *field.number, at::kLong));
+        } else if (field.tensor->defined()) {
+          for (CheckpointPart& part : parts_of(place, name, *field.tensor)) {
+            all.add_part(std::move(part));
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+StateToLoad state_to_load(const CheckpointState& state,
+                          const std::function<bool(const std::string&)>& has) {
+  StateToLoad all{.state = state, .finish = {}};
+  for (const auto& added : CheckpointAccess::optimizers(state)) {
+    for (const TensorPlace& place : added->places) {
+      bool has_any = false;
+      for (const OptimizerField& field : fields_at(*added, place, /*creates=*/true)) {
+        const std::string name = name_of_field(*added, place, field);
+        if (!has(name)) continue;
+        has_any = true;
+        add_to_load(all, place, name, field);
+      }
+      // As before its first step.
+      if (!has_any) added->optimizer->state().erase(place.tensor.unsafeGetTensorImpl());
+    }
+  }
+  return all;
+}
+
+}  // namespace internal
+
+}  // namespace distrun

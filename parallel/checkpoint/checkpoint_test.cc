@@ -1,0 +1,338 @@
+// Checkpoints of one process, and their files.
+#include "distrun/checkpoint.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <unistd.h>
+
+#include "common/test/folder.h"
+#include "parallel/checkpoint/checkpoint_folder.h"
+#include "parallel/checkpoint/checkpoint_index.h"
+#include "parallel/checkpoint/safetensors.h"
+
+namespace distrun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  static CheckpointState state_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+    CheckpointState state;
+    for (const auto& [name, tensor] : tensors) state.add(name, tensor);
+    return state;
+  }
+  void save(const at::Tensor& tensor) { save_checkpoint(path_, state_of({{"x", tensor}})); }
+  at::Tensor load(const at::Tensor& like) {
+    const at::Tensor target = at::zeros_like(like);
+    CheckpointState state = state_of({{"x", target}});
+    load_checkpoint(path_, state);
+    return target;
+  }
+  template <class Error = c10::Error, class Act>
+  static std::string error_of(const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "no error";
+  }
+  std::string error_of_load() {
+    return error_of([&] { load(at::zeros({4})); });
+  }
+  std::vector<std::string> names_in(const std::string& folder) const {
+    std::vector<std::string> names;
+    for (const auto& one : fs::directory_iterator(folder)) {
+      names.push_back(one.path().filename().string());
+    }
+    return names;
+  }
+  void write(const std::string& path, const std::string& bytes) const {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  // Waits until another process writes a checkpoint, or until it does not.
+  bool is_soon(bool saving) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (fs::exists(path_ + ".tmp-1") != saving) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  std::string bytes_of(const std::string& path) const {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+  const testing::Folder folder_;
+  const std::string path_ = folder_.path() + "/run/last";
+  const std::string file_ = path_ + "/shard-00001-model-00001-of-00001.safetensors";
+};
+
+TEST_F(CheckpointTest, LoadsTheTensorsThatItHasSaved) {
+  const std::vector<std::pair<std::string, at::Tensor>> saved = {
+      {"float", at::rand({3, 4})},
+      {"transposed", at::rand({3, 4}).t()},
+      {"half", at::rand({5}).to(at::kHalf)},
+      {"bfloat16", at::rand({5}).to(at::kBFloat16)},
+      {"double", at::rand({2}, at::kDouble)},
+      {"complex", at::rand({2}).to(at::kComplexFloat)},
+      {"bool", at::rand({7}) > 0.5},
+      {"step", at::full({}, 17, at::kLong)},
+      {"empty", at::zeros({0, 3})}};
+  save_checkpoint(path_, state_of(saved));
+  std::vector<std::pair<std::string, at::Tensor>> loaded;
+  for (const auto& [name, tensor] : saved) loaded.emplace_back(name, at::zeros_like(tensor));
+  CheckpointState state = state_of(loaded);
+  load_checkpoint(path_, state);
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    EXPECT_TRUE(loaded[i].second.equal(saved[i].second)) << saved[i].first;
+  }
+}
+
+TEST_F(CheckpointTest, AModuleHasItsParametersAndBuffers) {
+  const auto net = [] {
+    return torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
+  };
+  auto saved = net(), loaded = net();
+  saved->forward(at::rand({5, 3}));  // Changes the buffers.
+  CheckpointState of_saved, of_loaded;
+  of_saved.add_module(*saved, "net.");
+  of_loaded.add_module(*loaded, "net.");
+  EXPECT_EQ(of_saved.parts().front().name, "net.0.weight");
+  save_checkpoint(path_, of_saved);
+  load_checkpoint(path_, of_loaded);
+  for (const auto& one : saved->named_parameters()) {
+    EXPECT_TRUE(loaded->named_parameters()[one.key()].equal(one.value())) << one.key();
+  }
+  for (const auto& one : saved->named_buffers()) {
+    EXPECT_TRUE(loaded->named_buffers()[one.key()].equal(one.value())) << one.key();
+  }
+}
+
+// Large enough for several blocks of checksums, of which one row needs one.
+TEST_F(CheckpointTest, APartOfATensorIsReadFromItsBlocksOnly) {
+  const at::Tensor whole = at::rand({16, 65536});  // 4 MiB
+  save(whole);
+  std::string bytes = bytes_of(file_);
+  bytes.back() ^= 1;
+  write(file_, bytes);
+  const at::Tensor row = at::zeros({1, 65536});
+  CheckpointState state;
+  state.add_part({"x", {16, 65536}, {3, 0}, row});
+  load_checkpoint(path_, state);
+  EXPECT_TRUE(row[0].equal(whole[3]));
+  EXPECT_THAT(error_of([&] { load(whole); }), HasSubstr("is damaged"));
+}
+
+TEST_F(CheckpointTest, ConvertsToTheDtypeOfTheState) {
+  save(at::full({4}, 1.5));
+  EXPECT_TRUE(load(at::zeros({4}, at::kHalf)).equal(at::full({4}, 1.5, at::kHalf)));
+}
+
+TEST_F(CheckpointTest, TensorsThatTheStateLacksAreLeftOut) {
+  save_checkpoint(path_, state_of({{"x", at::ones({4})}, {"y", at::ones({9})}}));
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+}
+
+TEST_F(CheckpointTest, ReplacesAnOlderCheckpointAndLeavesNothingElse) {
+  save(at::zeros({4}));
+  save_checkpoint(path_ + "/", state_of({{"x", at::ones({4})}}));
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+  EXPECT_THAT(names_in(folder_.path() + "/run"), ElementsAre("last"));
+  EXPECT_THAT(names_in(path_), UnorderedElementsAre("checkpoint.json", fs::path(file_).filename()));
+}
+
+// As a killed process leaves it.
+TEST_F(CheckpointTest, RemovesWhatAnInterruptedSaveHasLeft) {
+  save(at::zeros({4}));
+  fs::create_directory(path_ + ".tmp-1");
+  write(path_ + ".tmp-1/shard-00001-model-00001-of-00001.safetensors", "half a file");
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::zeros({4})));
+  save(at::ones({4}));
+  EXPECT_THAT(names_in(folder_.path() + "/run"), ElementsAre("last"));
+}
+
+// Kills a process that saves 1, 2, 3, …, each time while it writes the folder of the next one.
+TEST_F(CheckpointTest, AProcessThatIsKilledLeavesAWholeCheckpoint) {
+  at::set_num_threads(1);  // A forked process has no pool of threads.
+  save(at::zeros({100000}));
+  double before = 0;
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      for (int value = 1;; ++value) save(at::full({100000}, before + value));
+    }
+    // From the second on, the child replaces a checkpoint of its own.
+    bool is_in_time = is_soon(/*saving=*/true);
+    for (int saves = 1; saves < 2 + round; ++saves) {
+      is_in_time = is_in_time && is_soon(/*saving=*/false) && is_soon(/*saving=*/true);
+    }
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(is_in_time);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    const at::Tensor loaded = load(at::zeros({100000}));
+    const auto value = loaded[0].item<double>();
+    EXPECT_TRUE(loaded.eq(value).all().item<bool>());
+    EXPECT_GE(value, before);
+    before = value;
+  }
+  EXPECT_GT(before, 0);
+}
+
+// As a process leaves it that was killed between two renames.
+TEST_F(CheckpointTest, LoadsTheOldCheckpointIfTheNewOneIsNotInPlace) {
+  save(at::ones({4}));
+  fs::rename(path_, path_ + ".old");
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+}
+
+TEST_F(CheckpointTest, DoesNotReplaceAFolderThatIsNoCheckpoint) {
+  fs::create_directories(path_);
+  write(path_ + "/thesis.txt", "years of work");
+  EXPECT_EQ(error_of([&] { save(at::ones({4})); }),
+            "save_checkpoint: rank 0: " + path_ +
+                " exists and is not a checkpoint of distrun; remove it, or save elsewhere");
+  EXPECT_EQ(bytes_of(path_ + "/thesis.txt"), "years of work");
+}
+
+// As on a file system that only one machine sees.
+TEST_F(CheckpointTest, NamesAFileThatTheFirstRankDoesNotSee) {
+  save(at::ones({4}));
+  const std::string unfinished = internal::begin_checkpoint(path_);
+  EXPECT_EQ(error_of([&] {
+              internal::commit_checkpoint(unfinished, path_, {{.name = "shard", .bytes = 3}});
+            }),
+            unfinished + "/shard of another rank is not here; all ranks must see the same folder");
+  internal::discard_checkpoint(unfinished);
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+  EXPECT_EQ(error_of<c10::ValueError>([] { internal::begin_checkpoint(""); }),
+            "save_checkpoint: the path is empty");
+}
+
+TEST_F(CheckpointTest, NamesTheFileThatIsDamaged) {
+  save(at::arange(4, at::kFloat));
+  const std::string good = bytes_of(file_);
+  for (std::size_t i = 0; i < good.size(); ++i) {  // Each byte, also those of the header.
+    std::string bytes = good;
+    bytes[i] ^= 4;
+    write(file_, bytes);
+    EXPECT_THAT(error_of_load(),
+                AllOf(HasSubstr("load_checkpoint: rank 0: " + file_ + " is damaged: "),
+                      HasSubstr("checksum")));
+  }
+  write(file_, good.substr(0, good.size() - 1));
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + file_ + " is damaged: it has " +
+                                 std::to_string(good.size() - 1) + " bytes; expected " +
+                                 std::to_string(good.size()));
+  std::remove(file_.c_str());
+  EXPECT_EQ(error_of_load(),
+            "load_checkpoint: rank 0: cannot read " + file_ + ": No such file or directory");
+}
+
+TEST_F(CheckpointTest, NamesAnIndexThatIsDamaged) {
+  save(at::ones({4}));
+  const std::string index = path_ + "/checkpoint.json";
+  write(index, bytes_of(index).substr(0, 40));
+  EXPECT_THAT(error_of_load(), HasSubstr("load_checkpoint: rank 0: " + index + " is damaged: "));
+}
+
+TEST_F(CheckpointTest, LoadsFilesOfOtherPrograms) {
+  std::vector<internal::SafetensorsEntry> entries = {
+      {.name = "x", .dtype = at::kFloat, .box = internal::whole_box({4})}};
+  internal::place_entries(entries);
+  const at::Tensor values = at::rand({4});
+  const std::string bytes = internal::safetensors_header(entries) +
+                            std::string(static_cast<const char*>(values.const_data_ptr()), 16);
+  fs::create_directories(path_);
+  write(path_ + "/model.safetensors", bytes);
+  EXPECT_TRUE(load(values).equal(values));
+  CheckpointState state;
+  const at::Tensor target = at::zeros({4});
+  state.add("x", target);
+  load_checkpoint(path_ + "/model.safetensors", state);
+  EXPECT_TRUE(target.equal(values));
+  write(path_ + "/model.safetensors", bytes.substr(0, bytes.size() - 1));
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ +
+                                 "/model.safetensors is damaged: 'x': its data is not in the file");
+  write(path_ + "/model.safetensors", "x");
+  EXPECT_THAT(error_of_load(), HasSubstr("is damaged: it is too short for a safetensors file"));
+}
+
+TEST_F(CheckpointTest, NamesWhatTheCheckpointLacks) {
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ + " does not exist");
+  fs::create_directories(path_);
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ +
+                                 " is not a checkpoint: it has neither checkpoint.json nor "
+                                 "safetensors files");
+  save(at::ones({5}));
+  EXPECT_EQ(error_of_load(),
+            "load_checkpoint: rank 0: 'x' has sizes [5] in " + path_ + "; expected [4]");
+  save_checkpoint(path_, state_of({{"y", at::ones({4})}}));
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ + " has no 'x'");
+}
+
+TEST_F(CheckpointTest, NamesWhatIsWrongWithAPart) {
+  CheckpointState state;
+  const auto error = [&](const CheckpointPart& part) {
+    return error_of<c10::ValueError>([&] { state.add_part(part); });
+  };
+  EXPECT_EQ(error({"x", {4, 2}, {3, 0}, at::zeros({2, 2})}),
+            "CheckpointState: the part of 'x' at [3, 0] with sizes [2, 2] is not within the sizes "
+            "of the tensor, [4, 2]");
+  EXPECT_THAT(error({"x", {4}, {0, 0}, at::zeros({4})}), HasSubstr("is not within the sizes"));
+  EXPECT_EQ(error({"x", {1}, {0}, at::zeros({1}, at::kComplexDouble)}),
+            "CheckpointState: 'x' has dtype ComplexDouble, which safetensors files do not have");
+  EXPECT_EQ(error({"__metadata__", {1}, {0}, at::zeros({1})}),
+            "CheckpointState: '__metadata__' cannot be the name of a tensor");
+  state.add("x", at::zeros({2}));
+  EXPECT_EQ(error({"x", {2}, {0}, at::zeros({2})}),
+            "CheckpointState: 'x' at [0] is added twice; use a prefix");
+}
+
+TEST(CheckpointIndexTest, RejectsIndexesOfOtherPrograms) {
+  const auto problem = [](const std::string& text) {
+    const auto index = internal::parse_index(text);
+    return index ? "none" : index.error().message;
+  };
+  const std::string good = internal::index_text({{.name = "a", .bytes = 3, .checksums = {255}}});
+  EXPECT_THAT(good, HasSubstr("\"00000000000000ff\""));
+  EXPECT_EQ(problem(good), "none");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  EXPECT_EQ(problem(with("distrun checkpoint", "other")), "it has another format");
+  EXPECT_EQ(problem(with("\"version\": 1", "\"version\": 2")), "a newer distrun has written it");
+  EXPECT_EQ(problem(with("\"a\"", "\"../a\"")), "'../a' is not the name of a file");
+  EXPECT_EQ(problem(with("00000000000000ff", "x")), "'x' is not a checksum");
+}
+
+}  // namespace
+}  // namespace distrun
