@@ -25,7 +25,8 @@ struct MixedPrecisionPolicy {
   // outputs do not change.
   std::optional<at::ScalarType> output_dtype = std::nullopt;
   // Whether floating-point arguments of forward() are converted to `param_dtype`.  Buffers keep
-  // their dtype, so a BatchNorm needs the parameters' own dtype.
+  // their dtype, so a BatchNorm needs the parameters' own dtype; a
+  // SyncBatchNorm does not.
   bool cast_forward_inputs = true;
 };
 

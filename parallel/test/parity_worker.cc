@@ -16,11 +16,13 @@ int main(int count, char** argv) {
       {"ddp", distrun::testing::run_ddp_parity},
       {"fsdp", distrun::testing::run_fsdp_parity},
       {"functional", distrun::testing::run_functional_parity},
-      {"join", distrun::testing::run_join_parity}};
+      {"join", distrun::testing::run_join_parity},
+      {"sync_batch_norm", distrun::testing::run_sync_batch_norm_parity}};
   const std::vector<std::string> arguments(argv + 1, argv + count);
   if (arguments.size() < 3 || !kinds.contains(arguments[0])) {
-    std::fprintf(stderr,
-                 "usage: parity_worker checkpoint|ddp|fsdp|functional|join FOLDER RUN [SEED…]\n");
+    std::string names;
+    for (const auto& [name, run] : kinds) names += (names.empty() ? "" : "|") + name;
+    std::fprintf(stderr, "usage: parity_worker %s FOLDER RUN [SEED…]\n", names.c_str());
     return 2;
   }
   at::set_num_threads(1);

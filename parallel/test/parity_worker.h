@@ -5,6 +5,7 @@
 //     distrun launch --nproc-per-node 2 parity_worker fsdp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker functional FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
+//     distrun launch --nproc-per-node 2 parity_worker sync_batch_norm FOLDER RUN
 //
 // Each rank writes its results to files in FOLDER, whose names start with RUN.
 #pragma once
@@ -27,5 +28,6 @@ void run_ddp_parity(const ParityRun& run);
 void run_fsdp_parity(const ParityRun& run);
 void run_functional_parity(const ParityRun& run);
 void run_join_parity(const ParityRun& run);
+void run_sync_batch_norm_parity(const ParityRun& run);
 
 }  // namespace distrun::testing
