@@ -22,7 +22,8 @@
 // the gradients of other buckets.  The hook returns a Future of a tensor, or of a list of one
 // tensor.  The values of this tensor become the bucket's gradients.  DistributedDataParallel does
 // not divide these values by the number of ranks.  The hook may change the bucket's buffer in
-// place.  A hook in Python has an argument `state`.  A hook in C++ captures its state instead.
+// place.  A hook can capture its state, as in the example, or take it as its first argument, as in
+// Python.  comm_hooks.h and power_sgd_hook.h have ready-made hooks.
 //
 // Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
 // Thread safety: for a module on a GPU, the hook runs on a thread of autograd.  For a module on the
@@ -38,6 +39,8 @@
 
 #include <concepts>
 #include <functional>
+#include <type_traits>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
@@ -65,6 +68,16 @@ concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>
 template <class T>
 concept CommHookFunction = TakesGradBucket<T> && ReturnsFuture<T> && std::copy_constructible<T>;
 
+// Satisfied if `T` can be called with a `State` and a bucket.
+template <class T, class State>
+concept TakesStateAndGradBucket = std::invocable<T&, State&, c10d::GradBucket&> &&
+    std::same_as<std::invoke_result_t<T&, State&, c10d::GradBucket&>, Future>;
+// Satisfied if `T` is a hook with a state: it takes a `State` and a bucket, returns a Future, and
+// both can be copied.
+template <class T, class State>
+concept StatefulCommHookFunction = TakesStateAndGradBucket<T, State> &&
+    std::copy_constructible<T> && std::copy_constructible<State>;
+
 // A type that can contain any hook.
 using CommHook = std::function<Future(c10d::GradBucket&)>;
 
@@ -76,6 +89,14 @@ enum class BuiltinCommHook {
   // half as large.  Each bucket is converted to float16 and back.
   FP16_COMPRESS,
 };
+
+// Returns a hook that calls `hook` with `state`.  The state is copied once, into the returned hook.
+template <class State, class Hook>
+requires StatefulCommHookFunction<Hook, State> CommHook with_state(State state, Hook hook) {
+  return [state = std::move(state), hook = std::move(hook)](c10d::GradBucket& bucket) mutable {
+    return hook(state, bucket);
+  };
+}
 
 // Returns a completed Future whose value is `tensor`.  Use it in hooks that do not communicate.
 Future completed_future(const at::Tensor& tensor);

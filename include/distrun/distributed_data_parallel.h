@@ -157,6 +157,14 @@ class DistributedDataParallel : public torch::nn::Module {
   void register_comm_hook(Hook hook, const std::string& name = "comm_hook") {
     reducer_.register_comm_hook(std::move(hook), name);
   }
+  // Registers a hook with a state, as in Python.  Each bucket calls hook(state, bucket).
+  //
+  //     ddp.register_comm_hook(Group(), bf16_compress_hook);                       // comm_hooks.h
+  template <class State, class Hook>
+  requires StatefulCommHookFunction<Hook, State>
+  void register_comm_hook(State state, Hook hook, const std::string& name = "comm_hook") {
+    reducer_.register_comm_hook(with_state(std::move(state), std::move(hook)), name);
+  }
   // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook) {
     reducer_.register_builtin_comm_hook(hook);

@@ -16,6 +16,7 @@ int main(int count, char** argv) {
       {"ddp", distrun::testing::run_ddp_parity},
       {"fsdp", distrun::testing::run_fsdp_parity},
       {"functional", distrun::testing::run_functional_parity},
+      {"hooks", distrun::testing::run_hooks_parity},
       {"join", distrun::testing::run_join_parity},
       {"sync_batch_norm", distrun::testing::run_sync_batch_norm_parity}};
   const std::vector<std::string> arguments(argv + 1, argv + count);

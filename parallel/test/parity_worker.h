@@ -4,6 +4,7 @@
 //     distrun launch --nproc-per-node 2 parity_worker ddp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker fsdp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker functional FOLDER RUN
+//     distrun launch --nproc-per-node 2 parity_worker hooks FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
 //     distrun launch --nproc-per-node 2 parity_worker sync_batch_norm FOLDER RUN
 //
@@ -27,6 +28,7 @@ void run_checkpoint_parity(const ParityRun& run);
 void run_ddp_parity(const ParityRun& run);
 void run_fsdp_parity(const ParityRun& run);
 void run_functional_parity(const ParityRun& run);
+void run_hooks_parity(const ParityRun& run);
 void run_join_parity(const ParityRun& run);
 void run_sync_batch_norm_parity(const ParityRun& run);
 

@@ -1,0 +1,15 @@
+// What all hooks share: the checked size of their group, and the mean of a tensor.
+#pragma once
+
+#include "distrun/comm_hook.h"
+#include "distrun/group.h"
+
+namespace distrun::internal {
+
+// The number of ranks in `group`.  Throws c10::ValueError if this rank is not one of them.
+int size_for_hook(const Group& group, const char* hook);
+
+// Divides `tensor` by `size` first, so that float16 does not overflow, and sums it in `group`.
+Future mean_future(const Group& group, int size, const at::Tensor& tensor);
+
+}  // namespace distrun::internal

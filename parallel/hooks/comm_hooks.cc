@@ -1,0 +1,79 @@
+#include "distrun/comm_hooks.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "parallel/hooks/allreduce_future.h"
+
+namespace distrun {
+
+namespace internal {
+
+int size_for_hook(const Group& group, const char* hook) {
+  TORCH_CHECK_VALUE(group.is_member(), hook, " on rank ", get_rank(),
+                    ": this rank is not in the hook's group; pass the process_group of the "
+                    "DistributedDataParallel as the hook's group");
+  return get_world_size(group);
+}
+
+Future mean_future(const Group& group, int size, const at::Tensor& tensor) {
+  tensor.div_(size);
+  const Work sum = all_reduce(tensor, ReduceOp::SUM, {.group = group, .async_op = true});
+  return sum.get_future()->then(
+      [](c10::ivalue::Future& done) -> c10::IValue { return done.value().toTensorVector()[0]; },
+      c10::TensorType::get());
+}
+
+at::Tensor replace_buffer(c10d::GradBucket& bucket, at::ScalarType dtype) {
+  at::Tensor original = bucket.getBuffer();
+  at::Tensor converted = original.to(dtype);
+  bucket.setBuffer(converted);
+  return original;
+}
+
+Future decompressed(const Future& result, const at::Tensor& buffer) {
+  TORCH_CHECK_VALUE(result,
+                    "compress wrapper: the wrapped hook has returned a null Future; expected one "
+                    "that holds the gradients");
+  return result->then(
+      [buffer](c10::ivalue::Future& done) -> c10::IValue {
+        const c10::IValue& value = done.value();
+        buffer.copy_(value.isTensor() ? value.toTensor() : value.toTensorVector().at(0));
+        return buffer;
+      },
+      c10::TensorType::get());
+}
+
+namespace {
+
+Future compressed_mean(const Group& group, c10d::GradBucket& bucket, at::ScalarType dtype,
+                       const char* hook) {
+  const int size = size_for_hook(group, hook);
+  const at::Tensor buffer = bucket.getBuffer();
+  return decompressed(mean_future(group, size, buffer.to(dtype)), buffer);
+}
+
+}  // namespace
+
+}  // namespace internal
+
+Future allreduce_hook(const Group& process_group, c10d::GradBucket& bucket) {
+  const int size = internal::size_for_hook(process_group, "allreduce_hook");
+  return internal::mean_future(process_group, size, bucket.getBuffer());
+}
+
+Future fp16_compress_hook(const Group& process_group, c10d::GradBucket& bucket) {
+  return internal::compressed_mean(process_group, bucket, at::kHalf, "fp16_compress_hook");
+}
+
+Future bf16_compress_hook(const Group& process_group, c10d::GradBucket& bucket) {
+  return internal::compressed_mean(process_group, bucket, at::kBFloat16, "bf16_compress_hook");
+}
+
+Future noop_hook(c10d::GradBucket& bucket) { return completed_future(bucket.getBuffer()); }
+
+}  // namespace distrun
