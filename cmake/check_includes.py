@@ -27,7 +27,7 @@ FOLDERS = {
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "nccl", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
-    "parallel": ["arguments", "join", "mesh", ("data", "ddp", "fsdp", "functional", "norm", "shard", "tensor", "trace"), ("checkpoint", "hooks")],
+    "parallel": ["arguments", "join", "mesh", ("data", "ddp", "fsdp", "functional", "norm", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],
     "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "nccl", "selftest"],
     "cli": ["."],
@@ -49,6 +49,7 @@ PUBLIC = {
     "detail/divided_module.h": "parallel/mesh",
     "detail/module_traits.h": "parallel/arguments",
     "detail/move_arguments.h": "parallel/arguments",
+    "zero_redundancy_optimizer.h": "parallel/optim",
     "detail/value_kind.h": "parallel/arguments",
 }
 # Folders that may use everything and that nothing may use.

@@ -131,9 +131,15 @@ class DdpReducer : public Joinable {
   void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
   // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook);
+  // Call this function if the communication hook updates parameters and resets their grad().
+  // backward() then does not store the reduced gradients in grad().  For a hook that does this, see
+  // apply_optimizer_in_backward.h.
+  void set_optimizer_in_backward();
 
   // Returns the JoinHook of this model for a Join.  join.h explains the words "join", "joinable"
-  // and "hook".  Ranks that have joined contribute zeros to the backward() of the other ranks.
+  // and "hook".  Ranks that have joined contribute zeros to the backward() of the other ranks, and
+  // have the reduced gradients in grad() until the Join ends, for optimizers in the Join.  (In
+  // Python, they do not have them.)  After that, grad() is as it was when they joined.
   //
   // In a Join, if a forward runs with gradients enabled, call its backward() before the next
   // forward of any joinable.  A forward does not reduce if it runs with gradients disabled or under

@@ -29,7 +29,8 @@
 // iteration must use all joinables, in the order of the list.
 //
 // DistributedDataParallel synchronizes parameters and buffers, but not the state of an optimizer,
-// such as momentum.  To continue training after a Join, create a new optimizer.
+// such as momentum.  To continue training after a Join, create a new optimizer, or use a
+// ZeroRedundancyOptimizer that takes part in the Join.
 //
 // Thread safety: one thread at a time.  The body and the hooks run on the caller's thread.
 // PyTorch source: torch/distributed/algorithms/join.py.

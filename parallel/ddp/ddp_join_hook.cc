@@ -1,11 +1,15 @@
 #include "parallel/ddp/ddp_join_hook.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
@@ -34,6 +38,9 @@ namespace {
 class DdpJoinHook : public JoinHook {
  public:
   explicit DdpJoinHook(DdpCore& core) : its_(core) {}
+  DdpJoinHook(const DdpJoinHook&) = delete;
+  DdpJoinHook& operator=(const DdpJoinHook&) = delete;
+  ~DdpJoinHook() override { put_own_gradients_back(); }
 
   // Runs the collectives of before_forward() and backward(), in their order.
   void main_hook() override {
@@ -65,31 +72,91 @@ class DdpJoinHook : public JoinHook {
     // Only the first backward of a static graph shares the used parameters before it reduces, and
     // it does not record the order of gradients.
     const bool learns = its_.options.static_graph && !*its_.delayed && !its_.has_missed_learning;
-    if (learns) share_what_is_used();
-    reduce_zeros();
-    if (its_.options.find_unused_parameters && !its_.options.static_graph) share_what_is_used();
+    at::Tensor used;
+    if (learns) used = share_what_is_used();
+    const std::vector<c10d::GradBucket> reduced = reduce_zeros();
+    if (its_.options.find_unused_parameters && !its_.options.static_graph) {
+      used = share_what_is_used();
+    }
     if (learns) {
       its_.has_missed_learning = true;
     } else {
       its_.reducer->push_rebuilt_params_for_all_indices();
     }
+    if (its_.optimizer_in_backward) return;
+    put_own_gradients_aside();
+    for (const c10d::GradBucket& bucket : reduced) take_gradients(bucket);
+    if (used.defined()) drop_gradients_of_unused(used);
   }
 
-  // This rank uses none. (Python sends what all ranks used in this rank's last backward.)
-  void share_what_is_used() {
+  // This rank uses none. (Python sends what all ranks used in this rank's last backward.) Returns
+  // how many ranks use each parameter.
+  at::Tensor share_what_is_used() {
     std::vector<at::Tensor> used = {at::zeros_like(its_.reducer->get_local_used_map_on_device())};
     its_.group->allreduce(used)->wait();
+    return used[0];
   }
 
-  void reduce_zeros() {
+  // Returns the buckets with the gradients of the other ranks.
+  std::vector<c10d::GradBucket> reduce_zeros() {
+    std::vector<c10d::GradBucket> buckets =
+        its_.reducer->get_grad_buckets(/*return_zero_tensors=*/true);
     std::vector<c10::intrusive_ptr<c10::ivalue::Future>> under_way;
-    for (c10d::GradBucket& bucket : its_.reducer->get_grad_buckets(/*return_zero_tensors=*/true)) {
+    under_way.reserve(buckets.size());
+    for (c10d::GradBucket& bucket : buckets) {
       under_way.push_back(its_.reducer->run_comm_hook(bucket));
     }
-    for (const auto& one : under_way) one->waitAndThrow();
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      under_way[i]->waitAndThrow();
+      buckets[i].getBufferRef() = c10d::detail::parseCppCommHookResult(under_way[i]->value());
+    }
+    return buckets;
+  }
+
+  // They can be zeros or missing, and a backward after the join adds to them.
+  void put_own_gradients_aside() {
+    if (!own_gradients_.empty()) return;
+    for (const DdpParameter& one : its_.model.parameters) {
+      own_gradients_.push_back(std::exchange(one.tensor.mutable_grad(), at::Tensor()));
+    }
+  }
+  void put_own_gradients_back() noexcept {
+    for (std::size_t i = 0; i < own_gradients_.size(); ++i) {
+      its_.model.parameters[i].tensor.mutable_grad() = std::move(own_gradients_[i]);
+    }
+  }
+
+  // Sets the gradients of this rank, for an optimizer that takes part in the join.
+  static void take_gradients(const c10d::GradBucket& bucket) {
+    const at::NoGradGuard no_grad;
+    std::int64_t offset = 0;
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      const at::Tensor part = bucket.getBuffer().narrow(0, offset, parameter.numel());
+      offset += parameter.numel();
+      const at::Tensor values = parameter.is_non_overlapping_and_dense()
+                                    ? part.as_strided(parameter.sizes(), parameter.strides())
+                                    : part.view(parameter.sizes());
+      at::Tensor& gradient = parameter.mutable_grad();
+      if (gradient.defined()) {
+        gradient.copy_(values);
+      } else {
+        gradient = values.clone();
+      }
+    }
+  }
+
+  // Other ranks have none either, if they set them to none before each backward.
+  void drop_gradients_of_unused(const at::Tensor& used) {
+    const at::Tensor counts = used.cpu();
+    std::int64_t i = 0;
+    for (const DdpParameter& one : its_.model.parameters) {
+      if (!one.tensor.requires_grad()) continue;
+      if (counts[i++].item<int>() == 0) one.tensor.mutable_grad().reset();
+    }
   }
 
   DdpCore& its_;
+  std::vector<at::Tensor> own_gradients_;  // From before the first backward that it shadows.
 };
 
 }  // namespace

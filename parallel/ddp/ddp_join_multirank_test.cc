@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 
 #include <torch/nn/modules/embedding.h>
@@ -329,6 +330,83 @@ TEST_F(DdpJoinMultirankTest, EachJoinHasItsOwnArguments) {
     loss(ddp(data())).backward();
     EXPECT_TRUE(ddp.parameters()[0].grad().allclose(alone->parameters()[0].grad()));
   });
+}
+
+// Records the gradients in each iteration, also of a rank that has joined.
+class GradientRecorder : public Joinable {
+ public:
+  explicit GradientRecorder(const torch::nn::Module& net) : parameters_(net.parameters()) {}
+  void record() {
+    notify_join_context();
+    gradients_.emplace_back();
+    for (const at::Tensor& one : parameters_) {
+      gradients_.back().push_back(one.grad().defined() ? one.grad().clone() : at::Tensor());
+    }
+  }
+  const std::vector<Tensors>& gradients() const { return gradients_; }
+
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments& /*arguments*/) override {
+    struct Hook : JoinHook {
+      explicit Hook(GradientRecorder& all) : its(all) {}
+      void main_hook() override { its.record(); }
+      GradientRecorder& its;
+    };
+    return std::make_unique<Hook>(*this);
+  }
+  c10::Device join_device() const override { return at::kCPU; }
+  Group join_process_group() const override { return {}; }
+
+ private:
+  Tensors parameters_;
+  std::vector<Tensors> gradients_;
+};
+
+TEST_F(DdpJoinMultirankTest, AJoinedRankGetsTheGradientsOfTheOthers) {
+  for (const bool view : {false, true}) {
+    const auto net = std::make_shared<TwoLayersImpl>();
+    DistributedDataParallel ddp(net, {.gradient_as_bucket_view = view});
+    GradientRecorder recorder(*net);
+    Tensors own;
+    Join({ddp, recorder}).run([&] {
+      for (int i = 0; i < 1 + 2 * get_rank(); ++i) {
+        for (at::Tensor& one : ddp.parameters()) {
+          if (one.grad().defined()) one.mutable_grad().zero_();
+        }
+        loss(ddp(data() * (i + 1))).backward();
+        recorder.record();
+      }
+      for (const at::Tensor& one : net->parameters()) own.push_back(one.grad().clone());
+    });
+    const int steps = 2 * get_world_size() - 1;
+    ASSERT_EQ(recorder.gradients().size(), steps);
+    for (const Tensors& gradients : recorder.gradients()) {
+      for (const at::Tensor& one : gradients) {
+        ASSERT_TRUE(one.defined());
+        expect_same_everywhere(one);
+      }
+    }
+    // After the join, a rank has its own gradients again.
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      EXPECT_TRUE(net->parameters()[i].grad().equal(own[i])) << i;
+    }
+  }
+}
+
+TEST_F(DdpJoinMultirankTest, AJoinedRankHasNoGradientOfAParameterThatNoRankUses) {
+  const auto net = std::make_shared<PartsImpl>(1);
+  DistributedDataParallel ddp(net, {.find_unused_parameters = true});
+  GradientRecorder recorder(*net);
+  Join({ddp, recorder}).run([&] {
+    for (int i = 0; i < 1 + 2 * get_rank(); ++i) {
+      for (at::Tensor& one : ddp.parameters()) one.mutable_grad().reset();
+      ddp(i == 0 ? 0 : 1).backward();
+      recorder.record();
+    }
+  });
+  for (std::size_t i = 0; i < recorder.gradients().size(); ++i) {
+    EXPECT_EQ(recorder.gradients()[i][0].defined(), i == 0) << i;
+    EXPECT_EQ(recorder.gradients()[i][1].defined(), i != 0) << i;
+  }
 }
 
 }  // namespace

@@ -94,6 +94,11 @@ void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
   });
 }
 
+void DdpReducer::set_optimizer_in_backward() {
+  core_->reducer->set_optimizer_in_backward();
+  core_->optimizer_in_backward = true;
+}
+
 std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
   return internal::ddp_join_hook(*core_, arguments);
 }

@@ -7,6 +7,7 @@
 //     distrun launch --nproc-per-node 2 parity_worker hooks FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
 //     distrun launch --nproc-per-node 2 parity_worker sync_batch_norm FOLDER RUN
+//     distrun launch --nproc-per-node 2 parity_worker zero_redundancy FOLDER RUN
 //
 // Each rank writes its results to files in FOLDER, whose names start with RUN.
 #pragma once
@@ -31,5 +32,6 @@ void run_functional_parity(const ParityRun& run);
 void run_hooks_parity(const ParityRun& run);
 void run_join_parity(const ParityRun& run);
 void run_sync_batch_norm_parity(const ParityRun& run);
+void run_zero_redundancy_parity(const ParityRun& run);
 
 }  // namespace distrun::testing
