@@ -95,9 +95,9 @@ template <internal::StepsEachParameterAlone Optimizer, class Defaults>
 //
 // Throws: c10::ValueError if `ddp` does not reduce a parameter.
 // Also throws c10::ValueError if DdpOptions::find_unused_parameters is set.  A parameter that no
-// rank uses would be updated with a gradient of zeros. Also throws c10::Error if `ddp` has a
-// communication hook, such as that of another optimizer. Also throws the exceptions of the
-// optimizer's constructor.
+// rank uses would be updated with a gradient of zeros.
+// Also throws c10::Error if `ddp` has a communication hook, such as that of another optimizer.
+// Also throws the exceptions of the optimizer's constructor.
 template <internal::StepsEachParameterAlone Optimizer, class Defaults>
 [[nodiscard]] std::shared_ptr<Optimizer> apply_optimizer_in_backward(
     DdpReducer& ddp, const std::vector<torch::optim::OptimizerParamGroup>& groups,

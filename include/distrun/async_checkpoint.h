@@ -25,7 +25,7 @@ namespace distrun {
 
 class AsyncCheckpoint {
  public:
-  // Creates a group of its own with the ranks of `group`, so that the collectives of a save and
+  // Creates its own group with the ranks of `group`, so that the collectives of a save and
   // those of the program do not mix.  Every rank of `group` must call it.  If `group` has no
   // backend for CPU tensors, the new group uses "gloo".
   //

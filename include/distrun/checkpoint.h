@@ -9,9 +9,9 @@
 //     …
 //     load_checkpoint("run/checkpoint", state);  // Into the same tensors, on any number of ranks.
 //
-// A checkpoint is a folder with safetensors files, of which each rank writes one or a few, and
-// checkpoint.json, which lists the files with their checksums.  All ranks must see the same folder,
-// for example on a network file system.
+// A checkpoint is a folder.  It contains safetensors files, and checkpoint.json, which lists the
+// files with their checksums.  Each rank writes one or a few of the files.  All ranks must see the
+// same folder, for example on a network file system.
 //
 // A tensor that is divided among ranks has entries in several files.  The metadata of a file says
 // which part of the tensor an entry is, as that of PyTorch's HuggingFaceStorageWriter does.  Python
@@ -66,7 +66,7 @@ struct CheckpointAccess;
 
 }  // namespace internal
 
-// What a rank has of a tensor.
+// The part of a tensor that a rank has.
 struct CheckpointPart {
   std::string name;                   // Of the whole tensor.
   std::vector<std::int64_t> sizes;    // Of the whole tensor.

@@ -4,8 +4,7 @@
 //     namespace F = distrun::functional;
 //     if (get_rank() == 0) {
 //       const at::Tensor token = F::send(first(x), /*dst=*/1);
-//       token.backward();                             // Receives a gradient, and continues with
-//       it.
+//       token.backward();                             // Receives the gradient, and uses it.
 //     } else {
 //       const at::Tensor room = at::empty({8, 64}).requires_grad_();
 //       loss(second(F::recv(room, /*src=*/0))).backward();             // Sends the gradient.
@@ -39,10 +38,10 @@
 // Shapes: as in point_to_point.h.
 // Blocks: until the message has arrived, or the caller may change the tensor that it has sent.
 // backward() blocks until its messages have arrived.
-// Throws: the exceptions of point_to_point.h.  Also throws c10::ValueError if a tensor is not
-// defined, or if this rank is not in the group.  If the other rank fails, backward() throws
-// c10::DistBackendError, whose text names that rank.  backward() throws c10::Error with
-// create_graph.
+// Throws: the exceptions of point_to_point.h.
+// Also throws c10::ValueError if a tensor is not defined, or if this rank is not in the group.
+// backward() throws c10::DistBackendError if the other rank fails.  The text names that rank.
+// backward() throws c10::Error with create_graph.
 // Thread safety: one thread at a time for each group.  This also applies to backward().
 // Cost: each message is sent once, and its gradient once in backward().
 // PyTorch source: none; programs in Python define a torch.autograd.Function for this.

@@ -83,9 +83,10 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
   // input of any rank has wrong sizes, a wrong dtype or a wrong device, if the numbers of channels
   // of the layers differ, if the ranks together have only one value per channel, or if the input of
   // one rank requires a gradient and another rank computes none.  Without synchronization, throws
-  // c10::ValueError for wrong inputs of this rank.  Also throws c10::ValueError if this rank is not
-  // in the group, and the exceptions of collectives.h.  A second derivative (create_graph) throws
-  // c10::Error.
+  // c10::ValueError for wrong inputs of this rank.
+  // Also throws c10::ValueError if this rank is not in the group.
+  // Also throws the exceptions of collectives.h.
+  // backward() throws c10::Error with create_graph.
   // Cost: in training, an all_gather() of 2 · C + 3 doubles.  If an input requires a gradient,
   // backward() runs an all_reduce() of 2 · C doubles.  The first forward() also runs an
   // all_gather() of 8 bytes, to compare the numbers of channels.

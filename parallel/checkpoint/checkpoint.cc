@@ -124,7 +124,7 @@ std::string file_name(int rank, std::size_t file, std::size_t files) {
          "-of-" + padded(files) + ".safetensors";
 }
 
-// What a rank tells the first one after it has written its files.
+// A rank sends it to the first one after it has written its files.
 std::string report_of(const std::string& error, const std::vector<FileRecord>& records) {
   json files = json::array();
   for (const FileRecord& one : records) files.push_back({one.name, one.bytes, one.checksums});

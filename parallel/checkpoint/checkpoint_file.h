@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kChecksumBlock = std::uint64_t{1} << 20;
 // XXH3 with 64 bits.
 std::uint64_t checksum(const void* data, std::size_t bytes);
 
-// What a checkpoint knows about one of its files.
+// The entry of a file in the index of its checkpoint.
 struct FileRecord {
   std::string name;
   std::uint64_t bytes = 0;
@@ -57,7 +57,7 @@ class CheckpointFile {
   const std::vector<SafetensorsEntry>& entries() const { return file_.entries; }
 
   // Copies a part of an entry into `target`, which has the sizes of the part, and converts its
-  // dtype. `part` is a box in the whole tensor, and lies in the entry.
+  // dtype. `part` is a box in the whole tensor, within the entry.
   void read(const SafetensorsEntry& entry, const Box& part, const at::Tensor& target);
 
  private:

@@ -1,4 +1,5 @@
-// What an optimizer of LibTorch keeps for a parameter, by the names of Python's state_dict().
+// The state that an optimizer of LibTorch keeps for a parameter, by the names of Python's
+// state_dict().
 //
 // Thread safety: one thread at a time for each optimizer.
 #pragma once

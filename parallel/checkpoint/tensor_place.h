@@ -1,4 +1,4 @@
-// Where the tensors of a module lie in the whole tensors of which this rank has parts.
+// The places of the tensors of a module in the whole tensors of which this rank has parts.
 //
 //     for (const TensorPlace& place : places_in(module)) {
 //       for (CheckpointPart& part : parts_of(place, place.name, place.values)) …

@@ -79,6 +79,17 @@ bool TensorParallelModule::is_divided(const std::string& parameter) const {
 
 namespace {
 
+// Adds the layer to errors of the functions that change a layout.
+template <class Act>
+auto naming(const std::string& layer, const Act& act) {
+  try {
+    return act();
+  } catch (c10::Error& error) {
+    error.add_context(layer);
+    throw;
+  }
+}
+
 void check_inputs(const std::string& name, const at::Tensor& input, std::int64_t expected) {
   TORCH_CHECK_VALUE(input.dim() > 0 && input.size(-1) == expected, name, ": the input has sizes ",
                     input.sizes(), "; expected [.., ", expected, "]");
@@ -94,10 +105,13 @@ ColwiseParallelImpl::ColwiseParallelImpl(const torch::nn::Linear& plain, const D
 
 at::Tensor ColwiseParallelImpl::forward(const at::Tensor& input) {
   const Group& group = mesh().get_group();
-  const at::Tensor whole = replicate_for_parts(input, layouts().input_layouts, group);
+  const at::Tensor whole =
+      naming(name(), [&] { return replicate_for_parts(input, layouts().input_layouts, group); });
   check_inputs(name(), whole, weight.size(1));
-  return redistribute(at::linear(whole, weight, bias), tensor::Shard(-1), layouts().output_layouts,
-                      group);
+  return naming(name(), [&] {
+    return redistribute(at::linear(whole, weight, bias), tensor::Shard(-1),
+                        layouts().output_layouts, group);
+  });
 }
 
 RowwiseParallelImpl::RowwiseParallelImpl(const torch::nn::Linear& plain, const DeviceMesh& mesh,
@@ -108,9 +122,12 @@ RowwiseParallelImpl::RowwiseParallelImpl(const torch::nn::Linear& plain, const D
 
 at::Tensor RowwiseParallelImpl::forward(const at::Tensor& input) {
   const Group& group = mesh().get_group();
-  const at::Tensor part = redistribute(input, layouts().input_layouts, tensor::Shard(-1), group);
+  const at::Tensor part = naming(name(), [&] {
+    return redistribute(input, layouts().input_layouts, tensor::Shard(-1), group);
+  });
   check_inputs(name(), part, weight.size(1));
-  at::Tensor output = sum_to(at::linear(part, weight), layouts().output_layouts, group);
+  at::Tensor output = naming(
+      name(), [&] { return sum_to(at::linear(part, weight), layouts().output_layouts, group); });
   if (!bias.defined()) return output;
   const auto* shard = std::get_if<tensor::Shard>(&layouts().output_layouts);
   if (shard == nullptr) return output + bias;
@@ -147,8 +164,10 @@ at::Tensor ColwiseEmbeddingImpl::forward(const at::Tensor& indices) {
   if (const auto* shard = std::get_if<tensor::Shard>(&layouts().input_layouts)) {
     all = apply_layout_op(indices, {LayoutOp::kAllGather, shard->dim}, group);
   }
-  return redistribute(at::embedding(weight, all, padding_index_), tensor::Shard(-1),
-                      layouts().output_layouts, group);
+  return naming(name(), [&] {
+    return redistribute(at::embedding(weight, all, padding_index_), tensor::Shard(-1),
+                        layouts().output_layouts, group);
+  });
 }
 
 RowwiseEmbeddingImpl::RowwiseEmbeddingImpl(const torch::nn::Embedding& plain,
@@ -176,8 +195,10 @@ at::Tensor RowwiseEmbeddingImpl::forward(const at::Tensor& indices) {
   const at::Tensor own = all - rows_ * group->getRank();
   const at::Tensor is_elsewhere = (own < 0).logical_or(own >= rows_);
   const at::Tensor vectors = at::embedding(weight, own.masked_fill(is_elsewhere, 0));
-  return sum_to(vectors.masked_fill(is_elsewhere.unsqueeze(-1), 0), layouts().output_layouts,
-                group);
+  return naming(name(), [&] {
+    return sum_to(vectors.masked_fill(is_elsewhere.unsqueeze(-1), 0), layouts().output_layouts,
+                  group);
+  });
 }
 
 SequenceParallelImpl::SequenceParallelImpl(const torch::nn::LayerNorm& plain,
@@ -265,8 +286,10 @@ torch::nn::Sequential parallelize_module(const torch::nn::Sequential& module,
     if (found == plan.end()) {
       parallel->push_back(child.key(), *element);
     } else {
-      TORCH_CHECK_VALUE(add_parallel(parallel, child.key(), child.value(), mesh, found->second),
-                        "parallelize_module: element '", child.key(), "' is a ",
+      const bool has_style = naming("element '" + child.key() + "' of parallelize_module", [&] {
+        return add_parallel(parallel, child.key(), child.value(), mesh, found->second);
+      });
+      TORCH_CHECK_VALUE(has_style, "parallelize_module: element '", child.key(), "' is a ",
                         child.value()->name(),
                         ", which has no such style, or not with these layouts");
     }

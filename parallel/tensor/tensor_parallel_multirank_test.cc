@@ -180,10 +180,11 @@ TEST_F(TensorParallelMultirankTest, ErrorsNameTheSize) {
             "ColwiseEmbedding: options max_norm, sparse and scale_grad_by_freq are not supported");
   RowwiseParallel deep(torch::nn::Linear(kIn, kOut), tp,
                        ParallelLayouts{Replicate(), tensor::Shard(3)});
-  EXPECT_EQ(error_of([&] {
-              deep(at::ones({5, kIn}));
-            }),
-            "a tensor with sizes [5, 24] has no dimension 3 to divide among ranks");
+  EXPECT_EQ(
+      error_of([&] {
+        deep(at::ones({5, kIn}));
+      }),
+      "a tensor with sizes [5, 24] has no dimension 3 to divide among ranks (RowwiseParallel)");
   RowwiseParallel narrow(torch::nn::Linear(kIn, kOut), tp);
   EXPECT_EQ(error_of([&] {
               narrow(at::ones({2, kIn + 1}));
@@ -200,11 +201,17 @@ TEST_F(TensorParallelMultirankTest, ErrorsNameTheSize) {
                 ranks + " ranks");
   RowwiseParallel layer(torch::nn::Linear(kIn, kOut), tp,
                         ParallelLayouts{Replicate(), tensor::Shard(0)});
-  EXPECT_EQ(
-      error_of([&] {
-        layer(at::ones({5, kIn}));
-      }),
-      "a tensor with sizes [5, 24] cannot be divided among " + ranks + " ranks along dimension 0");
+  EXPECT_EQ(error_of([&] {
+              layer(at::ones({5, kIn}));
+            }),
+            "a tensor with sizes [5, 24] cannot be divided among " + ranks +
+                " ranks along dimension 0 (RowwiseParallel)");
+  const torch::nn::Sequential net(torch::nn::Linear(kIn, 7));
+  EXPECT_THAT(error_of([&] {
+                parallelize_module(net, tp, {{"0", {ParallelStyle::Kind::kColwise}}});
+              }),
+              ::testing::AllOf(::testing::HasSubstr("ColwiseParallel: weight has sizes [7, 12]"),
+                               ::testing::HasSubstr("element '0' of parallelize_module")));
 }
 
 // An MLP whose parts lie on the ranks of "tp", sharded again over the ranks of "dp".
