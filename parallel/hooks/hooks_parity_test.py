@@ -1,5 +1,5 @@
-"""Trains the same model with Python's communication hooks and ours, from the same weights and on the same data, and
-expects the same parameters.
+"""Trains the same model with Python's communication hooks and model averagers and ours, from the same weights and on
+the same data, and expects the same parameters.
 
     hooks_parity_test.py DISTRUN RANKS_PROGRAM
 
@@ -26,14 +26,21 @@ STEPS, RANKS_MAX, BATCH = 12, 3, 8
 CLOSE = 1e-5
 
 
-def variant(name, hook, wrapper="", bucket_cap_mb=25.0, **state):
-    """How the ranks train.  The members of `state` are the arguments of PowerSGDState."""
-    return {"name": name, "hook": hook, "wrapper": wrapper, "bucket_cap_mb": bucket_cap_mb, "state": state}
+def variant(name, hook, wrapper="", bucket_cap_mb=25.0, averager=None, **state):
+    """How the ranks train.  The members of `state` are the arguments of the hook's state."""
+    return {"name": name, "hook": hook, "wrapper": wrapper, "bucket_cap_mb": bucket_cap_mb, "averager": averager,
+            "state": state}
 
 
 def power_sgd(name, wrapper="", **state):
     """With one bucket: several can deadlock in Python on Gloo, whose threads wait for each other's collectives."""
     return variant(name, "powerSGD_hook", wrapper, **({"start_powerSGD_iter": 3, "min_compression_rate": 1} | state))
+
+
+def post_local(name, subgroup=1, averager=None, **state):
+    """Each subgroup has `subgroup` ranks, or all if it is 0.  So have those of the periods."""
+    return variant(name, "post_localSGD_hook", bucket_cap_mb=0.001, averager=averager,
+                   **({"subgroup": subgroup, "start_localSGD_iter": 3} | state))
 
 
 VARIANTS = [
@@ -57,6 +64,11 @@ VARIANTS = [
     power_sgd("batches with QR", batch_tensors_with_same_shape=True, matrix_approximation_rank=3),
     power_sgd("rank 2 in half", "fp16", matrix_approximation_rank=2),
     power_sgd("rank 2 in bfloat16", "bf16", matrix_approximation_rank=2),
+    post_local("local", averager={"periods": [[4, 0]], "warmup_steps": 3}),
+    post_local("local in one group", subgroup=0, averager={"periods": [[2, 0]], "warmup_steps": 3}),
+    post_local("not reduced", averager={"periods": [[3, 0]], "warmup_steps": 0}, post_local_gradient_allreduce=False),
+    post_local("not averaged"),
+    post_local("hierarchical", averager={"periods": [[2, 1], [4, 0]], "warmup_steps": 2}),
 ]
 
 

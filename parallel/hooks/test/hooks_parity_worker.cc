@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/tanh.h>
@@ -14,6 +15,9 @@
 
 #include "distrun/comm_hooks.h"
 #include "distrun/distributed_data_parallel.h"
+#include "distrun/model_averager.h"
+#include "distrun/post_local_sgd_hook.h"
+#include "distrun/post_local_sgd_optimizer.h"
 #include "distrun/power_sgd_hook.h"
 #include "distrun/process_group.h"
 #include "parallel/test/parity_worker.h"
@@ -60,6 +64,29 @@ PowerSGDOptions power_sgd_options(const json& state) {
   return options;
 }
 
+PostLocalSGDState post_local_state(const json& state) {
+  const int ranks = state.at("subgroup").get<int>();
+  return PostLocalSGDState(
+      {.subgroup = new_subgroups(ranks == 0 ? get_world_size() : ranks).own,
+       .start_localSGD_iter = state.at("start_localSGD_iter").get<int>(),
+       .post_local_gradient_allreduce = state.value("post_local_gradient_allreduce", true)});
+}
+
+std::shared_ptr<ModelAverager> averager_of(const json& averager) {
+  std::vector<std::pair<std::int64_t, int>> sizes;
+  for (const auto& [period, ranks] :
+       averager.at("periods").get<std::vector<std::pair<std::int64_t, int>>>()) {
+    sizes.emplace_back(period, ranks == 0 ? get_world_size() : ranks);
+  }
+  const auto warmup_steps = averager.at("warmup_steps").get<std::int64_t>();
+  if (sizes.size() == 1) {
+    return std::make_shared<PeriodicModelAverager>(
+        PeriodicModelAveragerOptions{.period = sizes[0].first, .warmup_steps = warmup_steps});
+  }
+  return std::make_shared<HierarchicalModelAverager>(
+      HierarchicalModelAveragerOptions{.period_group_size = sizes, .warmup_steps = warmup_steps});
+}
+
 template <class State, class Hook>
 CommHook wrapped(const std::string& wrapper, const State& state, Hook hook) {
   if (wrapper == "fp16") return with_state(state, fp16_compress_wrapper(hook));
@@ -74,6 +101,9 @@ CommHook hook_of(const json& variant, const std::optional<PowerSGDState>& state)
   if (name == "fp16_compress_hook") return wrapped(wrapper, Group(), fp16_compress_hook);
   if (name == "bf16_compress_hook") return wrapped(wrapper, Group(), bf16_compress_hook);
   if (name == "powerSGD_hook") return wrapped(wrapper, *state, powerSGD_hook);
+  if (name == "post_localSGD_hook") {
+    return with_state(post_local_state(variant.at("state")), post_localSGD_hook);
+  }
   TORCH_CHECK_VALUE(name == "noop_hook", "no hook of this program: ", name);
   return noop_hook;
 }
@@ -91,15 +121,23 @@ void train_hook(const json& variant, const testing::ParityRun& run) {
     state = PowerSGDState(power_sgd_options(variant.at("state")));
   }
   ddp.register_comm_hook(hook_of(variant, state));
-  torch::optim::SGD optimizer(ddp.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  const auto optimizer = std::make_shared<torch::optim::SGD>(
+      ddp.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  std::optional<PostLocalSGDOptimizer> averaging;
+  const json& averager = variant.at("averager");
+  if (!averager.is_null()) averaging.emplace(optimizer, averager_of(averager));
   const at::Tensor inputs = testing::load(run.folder / "data.pt").at("inputs");
   std::vector<double> losses;
   for (int step = 0; step < inputs.size(0); ++step) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     const at::Tensor loss = (ddp(inputs[step][get_rank()]) - 1).pow(2).mean();
     loss.backward();
     losses.push_back(loss.item<double>());
-    optimizer.step();
+    if (averaging) {
+      averaging->step();
+    } else {
+      optimizer->step();
+    }
   }
   TensorDict results;
   for (const auto& one : net->named_parameters()) results.insert(one.key(), one.value().detach());

@@ -7,11 +7,20 @@ import json
 import os
 import sys
 import warnings
+from collections import OrderedDict
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import (
+    debugging_hooks,
+    default_hooks,
+    post_localSGD_hook,
+    powerSGD_hook,
+)
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.algorithms.model_averaging.hierarchical_model_averager import HierarchicalModelAverager
+from torch.distributed.optim import PostLocalSGDOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -39,7 +48,11 @@ def register_hook(ddp, variant):
     state = None
     if variant["hook"] == "powerSGD_hook":
         state = powerSGD_hook.PowerSGDState(None, **variant["state"])
-    modules = (default_hooks, debugging_hooks, powerSGD_hook)
+    if variant["hook"] == "post_localSGD_hook":
+        arguments = dict(variant["state"])
+        subgroup = dist.new_subgroups(arguments.pop("subgroup") or dist.get_world_size())[0]
+        state = post_localSGD_hook.PostLocalSGDState(None, subgroup, **arguments)
+    modules = (default_hooks, debugging_hooks, powerSGD_hook, post_localSGD_hook)
     hook = next(getattr(module, variant["hook"]) for module in modules if hasattr(module, variant["hook"]))
     if variant["wrapper"]:
         hook = getattr(default_hooks, f"{variant['wrapper']}_compress_wrapper")(hook)
@@ -51,13 +64,23 @@ def register_hook(ddp, variant):
     return state
 
 
+def with_averager(optimizer, averager):
+    if averager is None:
+        return optimizer
+    warmup_steps = averager["warmup_steps"]
+    sizes = OrderedDict((period, size or dist.get_world_size()) for period, size in averager["periods"])
+    if len(sizes) == 1:
+        return PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(next(iter(sizes)), warmup_steps))
+    return PostLocalSGDOptimizer(optimizer, HierarchicalModelAverager(sizes, warmup_steps))
+
+
 def run_variant(variant, folder, run):
     rank = dist.get_rank()
     net = Net()
     net.load_state_dict(torch.load(folder / "start.pt"))
     ddp = DistributedDataParallel(net, bucket_cap_mb=variant["bucket_cap_mb"])
     state = register_hook(ddp, variant)
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
+    optimizer = with_averager(torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9), variant["averager"])
     losses = []
     for inputs in torch.load(folder / "data.pt")["inputs"][:, rank]:
         optimizer.zero_grad()
@@ -66,7 +89,7 @@ def run_variant(variant, folder, run):
         losses.append(loss.item())
         optimizer.step()
     results = dict(net.state_dict()) | {"losses": torch.tensor(losses)}
-    if state is not None:
+    if variant["hook"] == "powerSGD_hook":
         results["stats"] = torch.tensor([state.iter, *state.compression_stats()], dtype=torch.float64)
     torch.save(results, folder / f"{run}.{variant['name']}.{rank}.pt")
 
