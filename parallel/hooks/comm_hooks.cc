@@ -53,7 +53,7 @@ namespace {
 Future compressed_mean(const Group& group, c10d::GradBucket& bucket, at::ScalarType dtype,
                        const char* hook) {
   const int size = size_for_hook(group, hook);
-  const at::Tensor buffer = bucket.getBuffer();
+  const at::Tensor& buffer = bucket.getBuffer();
   return decompressed(mean_future(group, size, buffer.to(dtype)), buffer);
 }
 

@@ -85,7 +85,7 @@ Future PowerSGDData::add(CompressedBucket bucket) {
   bucket.p_sum =
       all_reduce(bucket.p_flat, ReduceOp::SUM, {.group = options.process_group, .async_op = true});
   bucket.done = unfinished_future(bucket.gradients.device());
-  const Future done = bucket.done;
+  Future done = bucket.done;
   const bool is_last = bucket.is_last;
   // A backward() that threw can leave buckets.
   if (!under_way.empty() && bucket.index <= under_way.back().index) under_way.clear();
