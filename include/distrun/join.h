@@ -226,7 +226,6 @@ class Join {
   Hooks make_hooks() const;
   void shadow_the_others(const Hooks& hooks);
   double ranks_not_joined() const;
-  [[noreturn]] void rethrow_as_told() const;
 
   std::vector<std::reference_wrapper<Joinable>> joinables_;
   JoinConfig config_;

@@ -1,7 +1,5 @@
 #include "distrun/join.h"
 
-#include <exception>
-
 #include <ATen/ops/full.h>
 #include <c10/util/StringUtil.h>
 
@@ -19,18 +17,6 @@ constexpr int kSkewToWarnOf = 1000;
 
 [[noreturn]] void throw_uneven_inputs(const std::string& text) {
   throw UnevenInputsError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, text);
-}
-
-std::string text_of(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
 }
 
 at::Tensor on_device_of(const Joinable& joinable, double number) {
@@ -139,21 +125,8 @@ void Join::run(const std::function<void()>& body) {
   } catch (...) {
     // All ranks know of uneven inputs here, but not of those in an inner join.
     if (joinables_.front().get().part_.has_thrown) throw;
-    rethrow_as_told();
+    internal::rethrow_as_told("join", group_, rank_);
   }
-}
-
-void Join::rethrow_as_told() const {
-  const std::exception_ptr exception = std::current_exception();
-  const std::string own = text_of(exception);
-  const bool is_of_a_peer = internal::is_of_a_backend(exception);
-  const auto other = internal::tell_join_failure(group_, {is_of_a_peer, rank_, own});
-  if (!other || !is_of_a_peer) std::rethrow_exception(exception);
-  const std::string all = c10::str(
-      "join on rank ", rank_, ": rank ", other->rank,
-      other->is_of_a_peer ? " reported: " : " has failed: ", other->text, "; this rank saw: ", own);
-  TORCH_CHECK_WITH(DistBackendError, !other->is_of_a_peer, all);
-  TORCH_CHECK_WITH(DistError, false, all);
 }
 
 double Join::ranks_not_joined() const {

@@ -5,9 +5,12 @@
 #include <sstream>
 #include <vector>
 
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "backends/group/run_collective.h"
 #include "common/text/text_cut.h"
 #include "distrun/process_group.h"
 
@@ -41,6 +44,18 @@ JoinFailure first_failure(const Group& group, const JoinFailure& own) {
   return unpack(group->getStore()->compareSet(kFailureKey, {}, pack(own)));
 }
 
+std::string text_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
 }  // namespace
 
 std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own) {
@@ -57,6 +72,19 @@ std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailu
   }
   if (!first || first->rank == own.rank) return std::nullopt;
   return first;
+}
+
+void rethrow_as_told(const char* function, const Group& group, int rank) {
+  const std::exception_ptr exception = std::current_exception();
+  const std::string own = text_of(exception);
+  const bool is_of_a_peer = is_of_a_backend(exception);
+  const auto other = tell_join_failure(group, {is_of_a_peer, rank, own});
+  if (!other || !is_of_a_peer) std::rethrow_exception(exception);
+  const std::string all = c10::str(
+      function, " on rank ", rank, ": rank ", other->rank,
+      other->is_of_a_peer ? " reported: " : " has failed: ", other->text, "; this rank saw: ", own);
+  TORCH_CHECK_WITH(DistBackendError, !other->is_of_a_peer, all);
+  TORCH_CHECK_WITH(DistError, false, all);
 }
 
 }  // namespace distrun::internal

@@ -1,5 +1,5 @@
-// Reports a failure in a join to the other ranks: publishes it in the group's store, and ends the
-// group.
+// Reports a failure in a join, or in a pipeline, to the other ranks: publishes it in the group's
+// store, and ends the group.
 #pragma once
 
 #include <optional>
@@ -18,5 +18,9 @@ struct JoinFailure {
 // Ends the group on this rank, so that waits of other ranks fail. Returns the failure that another
 // rank published first, if any.
 std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own);
+
+// Reports the current exception, and throws it, or a c10::DistError with the text of the rank that
+// failed first. `function` and `rank`, the global one, begin this text.
+[[noreturn]] void rethrow_as_told(const char* function, const Group& group, int rank);
 
 }  // namespace distrun::internal

@@ -18,6 +18,7 @@ int main(int count, char** argv) {
       {"functional", distrun::testing::run_functional_parity},
       {"hooks", distrun::testing::run_hooks_parity},
       {"join", distrun::testing::run_join_parity},
+      {"pipeline", distrun::testing::run_pipeline_parity},
       {"sync_batch_norm", distrun::testing::run_sync_batch_norm_parity},
       {"zero_redundancy", distrun::testing::run_zero_redundancy_parity}};
   const std::vector<std::string> arguments(argv + 1, argv + count);

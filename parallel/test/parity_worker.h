@@ -8,6 +8,7 @@
 //     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
 //     distrun launch --nproc-per-node 2 parity_worker sync_batch_norm FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker zero_redundancy FOLDER RUN
+//     distrun launch --nproc-per-node 2 parity_worker pipeline FOLDER RUN
 //
 // Each rank writes its results to files in FOLDER, whose names start with RUN.
 #pragma once
@@ -33,5 +34,6 @@ void run_hooks_parity(const ParityRun& run);
 void run_join_parity(const ParityRun& run);
 void run_sync_batch_norm_parity(const ParityRun& run);
 void run_zero_redundancy_parity(const ParityRun& run);
+void run_pipeline_parity(const ParityRun& run);
 
 }  // namespace distrun::testing
