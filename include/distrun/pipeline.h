@@ -36,7 +36,7 @@
 // is only a part of the stage's module, FullyShardedDataParallel reduces for every micro-batch,
 // which is slower, and DistributedDataParallel does not work.
 //
-// Each rank saves the parameters of its own stage, with torch::save(stage.module(), …).
+// Each rank saves the parameters of its stage, with torch::save(stage.module(), …).
 //
 // Throws: the constructor throws c10::ValueError if the module is null, if this rank is not in the
 // group, if the group does not have `num_stages` ranks, or if `stage_index` is not this rank's

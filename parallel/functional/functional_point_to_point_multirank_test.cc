@@ -327,6 +327,7 @@ TEST_F(FunctionalPointToPointMultirankTest, RejectsGradientsOfGradients) {
 TEST_F(FunctionalPointToPointMultirankTest, BackwardNamesARankThatHasFailed) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
+  barrier({.group = group});  // All ranks are connected.
   if (is_first()) {
     const at::Tensor token = F::send(input().requires_grad_(), 1, {.group = group});
     EXPECT_THAT(error_of<c10::DistBackendError>([&] { token.backward(); }),

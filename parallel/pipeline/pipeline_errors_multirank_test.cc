@@ -45,6 +45,13 @@ struct BreakableImpl : StageNetImpl {
 
 class PipelineErrorsMultirankTest : public PipelineFixture {
  protected:
+  // A rank that ends the group at once must not disturb ranks that still connect.
+  static Group connected_group() {
+    Group group = new_group();
+    barrier({.group = group});
+    return group;
+  }
+
   // Trains a stage in a new group. `change` may change the stage of rank `which`. Expects `text` of
   // its error, and the same in the error of the others, in this step or in a later one.
   template <class Schedule, class Change, class Step>
@@ -52,7 +59,7 @@ class PipelineErrorsMultirankTest : public PipelineFixture {
                              const Step& step, int microbatches = 4,
                              const PipelineLoss& loss = mean_loss) {
     SCOPED_TRACE("rank " + std::to_string(which));
-    const Group group = new_group();
+    const Group group = connected_group();
     const auto net = std::make_shared<BreakableImpl>(get_rank());
     if (get_rank() == which) change(*net);
     const PipelineStage stage(net, get_rank(), get_world_size(), {.group = group});
@@ -154,7 +161,7 @@ TEST_F(PipelineErrorsMultirankTest, AStageWithoutOutputsFailsBeforeTheLast) {
   struct Nothing : torch::nn::Module {
     std::vector<at::Tensor> forward(const at::Tensor& /*x*/) { return {}; }
   };
-  const Group group = new_group();
+  const Group group = connected_group();
   const PipelineStage stage(std::make_shared<Nothing>(), get_rank(), get_world_size(),
                             {.group = group});
   ScheduleGPipe schedule(stage, 2);
@@ -193,7 +200,8 @@ TEST_F(PipelineErrorsMultirankTest, EveryStageMustCallTheSameFunction) {
 }
 
 TEST_F(PipelineErrorsMultirankTest, StepNeedsGradients) {
-  const PipelineStage stage(StageNet(0), get_rank(), get_world_size(), {.group = new_group()});
+  const PipelineStage stage(StageNet(0), get_rank(), get_world_size(),
+                            {.group = connected_group()});
   ScheduleGPipe schedule(stage, 2, mean_loss);
   const at::NoGradGuard no_grad;
   EXPECT_THAT(text_of([&] { kTrain(schedule); }),
