@@ -138,7 +138,7 @@ class StepWithBucket {
     return sum.get_future()->then(
         [stepper = stepper_,
          parameters = bucket.getParameters()](c10::ivalue::Future& done) -> c10::IValue {
-          const at::Tensor reduced = done.value().toTensorVector()[0];
+          at::Tensor reduced = done.value().toTensorVector()[0];
           std::int64_t offset = 0;
           for (const at::Tensor& one : parameters) {
             use_gradient(*stepper, one, reduced.narrow(0, offset, one.numel()));

@@ -232,7 +232,7 @@ at::Tensor ZeroRedundancyCore::Impl::step_here(Optimizer& optimizer,
     const OwnParametersOnly own(optimizer, groups, rank);
     return step(nullptr);
   }
-  const at::Tensor loss = [&] {
+  at::Tensor loss = [&] {
     const at::AutoGradMode with_gradients(true);
     return closure();
   }();
