@@ -29,6 +29,7 @@
 // often as each other.  In a Join (join.h), use `throw_on_early_termination`, because a rank that
 // has joined does not call forward().
 //
+// Thread safety: one thread at a time for each group.
 // PyTorch source: torch/nn/modules/batchnorm.py, torch/nn/modules/_functions.py.
 #pragma once
 

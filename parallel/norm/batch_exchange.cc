@@ -85,10 +85,9 @@ AllBatches exchange_batches(const OwnBatch& own, const Group& group) {
                     " computes none, so backward() would wait for it; use the same NoGradGuard and "
                     "requires_grad on all ranks");
   const std::int64_t channels = mean.numel();
-  return {
-      merged_statistics(heads.select(1, kCount).to(all.device()), all.narrow(1, kFields, channels),
-                        all.narrow(1, kFields + channels, channels), count),
-      with_input >= 0};
+  return {merged_statistics(all.select(1, kCount), all.narrow(1, kFields, channels),
+                            all.narrow(1, kFields + channels, channels), count),
+          with_input >= 0};
 }
 
 GradientSums exchange_gradients(const GradientSums& own, const Group& group) {

@@ -1,9 +1,11 @@
 #include "parallel/norm/batch_statistics.h"
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/empty_like.h>
@@ -36,6 +38,14 @@ at::Tensor for_batch(const at::Tensor& statistic, const at::Tensor& batch) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(batch.dim()), 1);
   sizes[1] = statistic.numel();
   return statistic.view(sizes);
+}
+
+// How many rows of half or bfloat16 are converted to float at a time: on a CPU, so many that they
+// stay in its cache; on other devices, so many that they occupy the device but not its memory.
+std::int64_t rows_at_once(const at::Tensor& batch) {
+  const std::int64_t elements =
+      batch.is_cpu() ? std::int64_t{at::get_num_threads()} << 16 : std::int64_t{1} << 24;
+  return std::max<std::int64_t>(1, elements * batch.size(0) / batch.numel());
 }
 
 }  // namespace
@@ -113,10 +123,22 @@ at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input,
   const at::Tensor slope = scale * by.invstd.square() * (sums.of_covariance / values).to(dtype);
   const at::Tensor mean_gradient = (sums.of_gradient / values).to(dtype);
   // scale * (dy - mean of dy) - slope * (x - mean)
+  const at::Tensor minus_slope = slope.neg();
   const at::Tensor shift = slope * by.mean - scale * mean_gradient;
-  return scaled_and_shifted(input.to(dtype), slope.neg(), shift)
-      .addcmul_(gradient.to(dtype), for_batch(scale, input))
-      .to(input.scalar_type());
+  const at::Tensor factor = for_batch(scale, input);
+  const auto of_part = [&](const at::Tensor& dy, const at::Tensor& x) {
+    return scaled_and_shifted(x, minus_slope, shift).addcmul_(dy, factor);
+  };
+  if (input.scalar_type() == dtype) return of_part(gradient, input);
+  at::Tensor result = at::empty_like(input);
+  const std::int64_t rows = rows_at_once(input);
+  for (std::int64_t row = 0; row < input.size(0); row += rows) {
+    const auto part = [&](const at::Tensor& whole) {
+      return whole.narrow(0, row, std::min(rows, whole.size(0) - row));
+    };
+    part(result).copy_(of_part(part(gradient).to(dtype), part(input).to(dtype)));
+  }
+  return result;
 }
 
 }  // namespace distrun::internal

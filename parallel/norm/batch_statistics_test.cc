@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
@@ -99,9 +100,9 @@ TEST_F(BatchStatisticsTest, OfEmptyBatchesMergeToNone) {
   EXPECT_TRUE(actual.variance.equal(at::zeros({3}, at::kDouble)));
 }
 
-// The mean of the squares, 1e12, has no digit left in float for a variance of 1.
+// The mean of the squares, 1e10, has no digit left in float for a variance of 1.
 TEST_F(BatchStatisticsTest, KeepSmallVariancesOfLargeMeans) {
-  const std::vector<at::Tensor> batches = {at::randn({50, 2}) + 1e6, at::randn({20, 2}) + 1e6};
+  const std::vector<at::Tensor> batches = {at::randn({50, 2}) + 1e5, at::randn({20, 2}) + 1e5};
   const auto [variance, mean] =
       at::var_mean(at::cat(batches).to(at::kDouble), std::vector<std::int64_t>{0}, 0, false);
   EXPECT_TRUE(merged(batches).variance.allclose(variance, 0.01));
@@ -143,6 +144,24 @@ TEST_F(BatchStatisticsTest, GradientsAreThoseOfBatchNorm) {
       EXPECT_TRUE(sums.of_gradient.allclose(bias.grad(), 1e-4, 1e-4));
     }
   }
+}
+
+// Large enough for several parts, the last of which is smaller.
+TEST_F(BatchStatisticsTest, GradientsOfHalfAreComputedInFloatInParts) {
+  const std::int64_t size = std::int64_t{at::get_num_threads()} << 13;
+  const at::Tensor x = at::randn({7, 3, size}).to(at::kBFloat16);
+  const at::Tensor gradient = at::randn({7, 3, size}).to(at::kBFloat16);
+  const auto compute = [&](const at::Tensor& input, const at::Tensor& its_gradient) {
+    const BatchStatistics batch = statistics_of(input);
+    const Normalization by = normalization(input, batch, 1e-5, {}, {});
+    const GradientSums sums = gradient_sums(its_gradient, input, by.mean);
+    return input_gradient(its_gradient, input, by, sums, batch.count);
+  };
+  const at::Tensor expected = compute(x.to(at::kFloat), gradient.to(at::kFloat));
+  const at::Tensor actual = compute(x, gradient);
+  EXPECT_EQ(actual.scalar_type(), at::kBFloat16);
+  // Rounded once, at the end.
+  EXPECT_TRUE(actual.to(at::kFloat).allclose(expected, 1.0 / 256, 1e-5));
 }
 
 TEST_F(BatchStatisticsTest, ResultsKeepTheMemoryFormat) {

@@ -98,7 +98,8 @@ TEST_F(SyncBatchNormErrorsMultirankTest, ARankWithoutGradientsIsAnErrorOnAllRank
               const at::AutoGradMode mode(get_rank() != 1);
               norm(x);
             }),
-            c10::str("SyncBatchNorm: the input of rank ", get_world_size() == 2 ? 0 : 2,
+            c10::str("SyncBatchNorm: the input of rank ",
+                     get_world_size() == 2 ? 0 : get_world_size() - 1,
                      " requires a gradient, and rank 1 computes none, so backward() would wait "
                      "for it; use the same NoGradGuard and requires_grad on all ranks"));
 }

@@ -4,6 +4,7 @@
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='SyncBatchNorm*MultirankTest.*'
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -157,6 +158,21 @@ TEST_F(SyncBatchNormEqualityMultirankTest, SynchronizesWithinItsGroupOnly) {
   }
   const int ranks = get_world_size(group), rank = get_rank(group);
   for (const Rows& rows : rows_to_try(ranks)) expect_as_plain<BatchNorm1d>({}, rows, group, rank);
+}
+
+TEST_F(SyncBatchNormEqualityMultirankTest, AConversionSetsTheGroupOfAllLayers) {
+  const Group alone = new_group({get_rank()}, {.use_local_synchronization = true});
+  struct OneLayer : torch::nn::Module {
+    SyncBatchNorm norm = register_module("norm", SyncBatchNorm(kChannels));
+  };
+  const auto module = std::make_shared<OneLayer>();
+  EXPECT_TRUE(module->norm->process_group.is_default());
+  convert_sync_batchnorm(module, alone);
+  EXPECT_EQ(module->norm->process_group, alone);
+  EXPECT_EQ(convert_sync_batchnorm(BatchNorm1d(kChannels), alone)->process_group, alone);
+  SyncBatchNorm norm(kChannels);
+  convert_sync_batchnorm(norm, alone);
+  EXPECT_EQ(norm->process_group, alone);
 }
 
 TEST_F(SyncBatchNormEqualityMultirankTest, KeepsTheDigitsOfBatchesWithALargeMean) {

@@ -1,5 +1,6 @@
 // Models with SyncBatchNorm train on several ranks as models with BatchNorm on one rank that has
 // the data of all.
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -125,6 +126,45 @@ TEST_F(SyncBatchNormTrainingMultirankTest, FullyShardedDataParallelTrainsAsOnePr
     fsdp.unshard();
     expect_same_state(*net, plain);
     fsdp.reshard();
+  }
+}
+
+// A block, which is a unit of FullyShardedDataParallel if it has a SyncBatchNorm.
+template <class Norm>
+struct NormBlockImpl : torch::nn::Module {
+  torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(kChannels, kChannels, 1));
+  Norm norm = register_module("norm", Norm(kChannels));
+  at::Tensor forward(const at::Tensor& x) { return x + at::relu(norm(conv(x))); }
+};
+
+TEST_F(SyncBatchNormTrainingMultirankTest, CollectivesOfUnitsAndLayersHaveOneOrder) {
+  using Plain = NormBlockImpl<torch::nn::BatchNorm2d>;
+  using Unit = FullyShardedDataParallel<NormBlockImpl<SyncBatchNorm>>;
+  torch::nn::Sequential plain, units;
+  for (int i = 0; i < 3; ++i) {
+    plain->push_back(std::make_shared<Plain>());
+    const auto block = std::make_shared<NormBlockImpl<SyncBatchNorm>>();
+    copy_state(*plain->ptr(static_cast<std::size_t>(i)), *block);
+    units->push_back(std::make_shared<Unit>(block));
+  }
+  FullyShardedDataParallel fsdp(units);
+  torch::optim::SGD optimizer(fsdp.parameters(), 0.05), plain_optimizer(plain->parameters(), 0.05);
+  const Rows rows(static_cast<std::size_t>(get_world_size()), 4);
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor whole = whole_batch(rows, {4, 3});
+    optimizer.zero_grad();
+    errors(fsdp(part(whole, rows)) / 10).backward();
+    optimizer.step();
+    plain_optimizer.zero_grad();
+    (errors(plain->forward(whole) / 10) / get_world_size()).backward();
+    plain_optimizer.step();
+  }
+  const FsdpState state = fsdp.full_state_dict();
+  for (const auto& one : plain->named_parameters()) {
+    expect_close(state[one.key()], one.value(), 1e-3, one.key());
+  }
+  for (const auto& one : plain->named_buffers()) {
+    expect_close(state[one.key()], one.value(), 1e-3, one.key());
   }
 }
 
