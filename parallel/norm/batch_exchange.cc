@@ -25,7 +25,7 @@ enum Field : std::int64_t { kHasProblem, kGraph, kCount, kFields };
 
 // One row for each rank.
 at::Tensor gathered(const at::Tensor& own, const Group& group) {
-  const at::Tensor all = at::empty({group->getSize(), own.numel()}, own.options());
+  at::Tensor all = at::empty({group->getSize(), own.numel()}, own.options());
   all_gather_into_tensor(all, own, {.group = group});
   return all;
 }
