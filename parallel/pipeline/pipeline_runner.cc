@@ -72,7 +72,7 @@ PipelineResult PipelineRunner::perform(StepKind kind, const PipelineBatch& batch
               "step() needs gradients, which a NoGradGuard has disabled; call eval() instead");
   Step step{kind, {}, {}, batch.return_outputs, {}, {}, {}};
   step.microbatches.resize(static_cast<std::size_t>(microbatches_));
-  std::vector<TensorFactsList> facts;
+  std::vector<ActivationFactsList> facts;
   if (place.is_first()) {
     TORCH_CHECK_VALUE(!batch.args.empty(), rank_and_stage(place),
                       "the first stage needs args, but there are none");

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kNumbersOfAnnouncement = 4;
 
-const char* name_of(StepKind kind) {
+const char* name_of_step(StepKind kind) {
   return kind == StepKind::kTrain ? "step() with a loss" : "a step without backward";
 }
 
@@ -43,7 +43,7 @@ StageMessages::StageMessages(Group group, const StagePlace& stage, at::Device de
       inputs_(at(microbatches)),
       outputs_(at(microbatches)) {}
 
-void StageMessages::begin(StepKind kind, std::vector<TensorFactsList> inputs) {
+void StageMessages::begin(StepKind kind, std::vector<ActivationFactsList> inputs) {
   kind_ = kind;
   announces_inputs_ = stage_.is_first() && inputs != inputs_;
   if (stage_.is_first()) inputs_ = std::move(inputs);
@@ -80,8 +80,8 @@ void StageMessages::receive_announcement(int microbatch) {
   const auto numbers = numbers_in(announcement);
   const auto kind = static_cast<StepKind>(numbers[0]);
   TORCH_CHECK_VALUE(kind == kind_ && numbers[1] == microbatches_, "pipeline on rank ", get_rank(),
-                    ": stage ", from, " runs ", name_of(kind), " and ", numbers[1],
-                    " micro-batches; stage ", stage_.index, " runs ", name_of(kind_), " and ",
+                    ": stage ", from, " runs ", name_of_step(kind), " and ", numbers[1],
+                    " micro-batches; stage ", stage_.index, " runs ", name_of_step(kind_), " and ",
                     microbatches_, "; every stage must call the same function");
   if (microbatch == 0) announces_inputs_ = announces_outputs_ = numbers[2] > 0;
   if (numbers[2] == 0) return;
@@ -93,7 +93,7 @@ void StageMessages::receive_announcement(int microbatch) {
 void StageMessages::receive_input(int microbatch) {
   if (microbatch == 0 || announces_inputs_) receive_announcement(microbatch);
   UnderWay& message = inputs_received_[at(microbatch)];
-  for (const TensorFacts& one : inputs_[at(microbatch)]) {
+  for (const ActivationFacts& one : inputs_[at(microbatch)]) {
     message.tensors.push_back(one.empty_on(device_));
     message.works.push_back(receive(message.tensors.back(), stage_.index - 1));
   }
@@ -122,8 +122,8 @@ void StageMessages::send_announcement(int microbatch) {
 }
 
 void StageMessages::send_output(int microbatch, const std::vector<at::Tensor>& outputs) {
-  TensorFactsList facts = facts_of(outputs);
-  TensorFactsList& known = outputs_[at(microbatch)];
+  ActivationFactsList facts = facts_of(outputs);
+  ActivationFactsList& known = outputs_[at(microbatch)];
   if (microbatch == 0 && facts != known) announces_outputs_ = true;
   TORCH_CHECK_VALUE(announces_outputs_ || facts == known, "pipeline on rank ", get_rank(),
                     ": the outputs of stage ", stage_.index, " for micro-batch ", microbatch,
@@ -140,7 +140,7 @@ void StageMessages::send_output(int microbatch, const std::vector<at::Tensor>& o
 
 void StageMessages::receive_gradient(int microbatch) {
   UnderWay& message = gradients_received_[at(microbatch)];
-  for (const TensorFacts& one : outputs_[at(microbatch)]) {
+  for (const ActivationFacts& one : outputs_[at(microbatch)]) {
     message.tensors.push_back(one.requires_grad ? one.empty_on(device_) : at::Tensor());
     if (one.requires_grad) {
       message.works.push_back(receive(message.tensors.back(), stage_.index + 1));
@@ -158,7 +158,7 @@ std::vector<at::Tensor> StageMessages::wait_for_gradient(int microbatch) {
 void StageMessages::send_gradient(int microbatch, const std::vector<at::Tensor>& gradients) {
   wait_for_old(gradients_sent_, microbatch);
   UnderWay& message = gradients_sent_[at(microbatch)];
-  const TensorFactsList& facts = inputs_[at(microbatch)];
+  const ActivationFactsList& facts = inputs_[at(microbatch)];
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (!facts[i].requires_grad) continue;
     const at::Tensor gradient =

@@ -22,8 +22,8 @@
 
 #include "distrun/group.h"
 #include "distrun/work.h"
+#include "parallel/pipeline/activation_facts.h"
 #include "parallel/pipeline/pipeline_order.h"
-#include "parallel/pipeline/tensor_facts.h"
 
 namespace distrun::internal {
 
@@ -34,7 +34,7 @@ class StageMessages {
   StageMessages(Group group, const StagePlace& stage, at::Device device, int microbatches);
 
   // Begins a step. `inputs` are the facts of each micro-batch on the first stage, empty elsewhere.
-  void begin(StepKind kind, std::vector<TensorFactsList> inputs);
+  void begin(StepKind kind, std::vector<ActivationFactsList> inputs);
   // Waits for all sends.
   void finish();
 
@@ -77,9 +77,9 @@ class StageMessages {
   const at::Device device_;
   const int microbatches_;
   StepKind kind_ = StepKind::kTrain;
-  bool announces_inputs_ = true;                   // In this step.
-  bool announces_outputs_ = true;                  // In this step.
-  std::vector<TensorFactsList> inputs_, outputs_;  // By micro-batch; of earlier steps at first.
+  bool announces_inputs_ = true;                       // In this step.
+  bool announces_outputs_ = true;                      // In this step.
+  std::vector<ActivationFactsList> inputs_, outputs_;  // By micro-batch; of earlier steps at first.
   Direction inputs_received_, outputs_sent_, gradients_received_, gradients_sent_, announced_;
 };
 

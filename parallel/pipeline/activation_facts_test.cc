@@ -1,4 +1,4 @@
-#include "parallel/pipeline/tensor_facts.h"
+#include "parallel/pipeline/activation_facts.h"
 
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
@@ -6,18 +6,18 @@
 namespace distrun::internal {
 namespace {
 
-TensorFactsList some_facts() {
+ActivationFactsList some_facts() {
   return facts_of({at::ones({2, 3}).requires_grad_(), at::ones({}, at::kLong),
                    at::ones({0, 1, 5}, at::kBFloat16)});
 }
 
-TEST(TensorFactsTest, NumbersKeepAllFacts) {
+TEST(ActivationFactsTest, NumbersKeepAllFacts) {
   EXPECT_EQ(unpack_facts(pack_facts(some_facts())), some_facts());
   EXPECT_TRUE(unpack_facts(pack_facts({})).empty());
 }
 
-TEST(TensorFactsTest, AnEmptyTensorHasTheFacts) {
-  for (const TensorFacts& one : some_facts()) {
+TEST(ActivationFactsTest, AnEmptyTensorHasTheFacts) {
+  for (const ActivationFacts& one : some_facts()) {
     const at::Tensor tensor = one.empty_on(at::kCPU);
     EXPECT_EQ(tensor.sizes(), at::IntArrayRef(one.sizes));
     EXPECT_EQ(tensor.scalar_type(), one.dtype);
@@ -25,8 +25,8 @@ TEST(TensorFactsTest, AnEmptyTensorHasTheFacts) {
   }
 }
 
-TEST(TensorFactsTest, DescribesTheFirstChange) {
-  TensorFactsList changed = some_facts();
+TEST(ActivationFactsTest, DescribesTheFirstChange) {
+  ActivationFactsList changed = some_facts();
   EXPECT_EQ(change_of(some_facts(), changed), "");
   changed[2].sizes = {4};
   EXPECT_EQ(change_of(some_facts(), changed),

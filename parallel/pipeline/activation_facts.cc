@@ -1,4 +1,4 @@
-#include "parallel/pipeline/tensor_facts.h"
+#include "parallel/pipeline/activation_facts.h"
 
 #include <cstddef>
 
@@ -7,29 +7,29 @@
 
 namespace distrun::internal {
 
-TensorFacts TensorFacts::of(const at::Tensor& tensor) {
+ActivationFacts ActivationFacts::of(const at::Tensor& tensor) {
   return {tensor.sizes().vec(), tensor.scalar_type(), tensor.requires_grad()};
 }
 
-at::Tensor TensorFacts::empty_on(at::Device device) const {
+at::Tensor ActivationFacts::empty_on(at::Device device) const {
   return at::empty(sizes, at::TensorOptions(dtype).device(device));
 }
 
-std::string TensorFacts::text() const {
+std::string ActivationFacts::text() const {
   return c10::str(dtype, " ", at::IntArrayRef(sizes),
                   requires_grad ? ", which requires a gradient" : "");
 }
 
-TensorFactsList facts_of(const std::vector<at::Tensor>& tensors) {
-  TensorFactsList facts;
+ActivationFactsList facts_of(const std::vector<at::Tensor>& tensors) {
+  ActivationFactsList facts;
   facts.reserve(tensors.size());
-  for (const at::Tensor& one : tensors) facts.push_back(TensorFacts::of(one));
+  for (const at::Tensor& one : tensors) facts.push_back(ActivationFacts::of(one));
   return facts;
 }
 
-std::vector<std::int64_t> pack_facts(const TensorFactsList& facts) {
+std::vector<std::int64_t> pack_facts(const ActivationFactsList& facts) {
   std::vector<std::int64_t> numbers;
-  for (const TensorFacts& one : facts) {
+  for (const ActivationFacts& one : facts) {
     numbers.push_back(static_cast<std::int64_t>(one.dtype));
     numbers.push_back(one.requires_grad ? 1 : 0);
     numbers.push_back(static_cast<std::int64_t>(one.sizes.size()));
@@ -38,11 +38,11 @@ std::vector<std::int64_t> pack_facts(const TensorFactsList& facts) {
   return numbers;
 }
 
-TensorFactsList unpack_facts(const std::vector<std::int64_t>& numbers) {
-  TensorFactsList facts;
+ActivationFactsList unpack_facts(const std::vector<std::int64_t>& numbers) {
+  ActivationFactsList facts;
   auto next = numbers.begin();
   while (next != numbers.end()) {
-    TensorFacts one;
+    ActivationFacts one;
     one.dtype = static_cast<at::ScalarType>(*next++);
     one.requires_grad = *next++ != 0;
     const std::int64_t dimensions = *next++;
@@ -53,7 +53,7 @@ TensorFactsList unpack_facts(const std::vector<std::int64_t>& numbers) {
   return facts;
 }
 
-std::string change_of(const TensorFactsList& before, const TensorFactsList& now) {
+std::string change_of(const ActivationFactsList& before, const ActivationFactsList& now) {
   if (before.size() != now.size()) {
     return c10::str("there are ", now.size(), " outputs; there were ", before.size());
   }
