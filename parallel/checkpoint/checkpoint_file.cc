@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -87,7 +88,9 @@ FileRecord write_checkpoint_file(const std::string& folder, const std::string& n
                                  const std::vector<FilePart>& parts) {
   std::vector<SafetensorsEntry> entries;
   entries.reserve(parts.size());
+  std::map<std::string_view, at::Tensor> values_of;
   for (const FilePart& part : parts) {
+    values_of[part.name] = part.values;
     entries.push_back({.name = part.name, .dtype = part.values.scalar_type(), .box = part.box});
   }
   place_entries(entries);
@@ -95,9 +98,7 @@ FileRecord write_checkpoint_file(const std::string& folder, const std::string& n
   ChecksumWriter writer(folder + "/" + name, record);
   writer.write(safetensors_header(entries));
   for (const SafetensorsEntry& entry : entries) {
-    const auto part = std::find_if(parts.begin(), parts.end(),
-                                   [&](const FilePart& one) { return one.name == entry.name; });
-    const at::Tensor values = part->values.detach().cpu().contiguous();
+    const at::Tensor values = values_of.at(entry.name).detach().cpu().contiguous();
     if (entry.bytes == 0) continue;
     writer.write({static_cast<const char*>(values.const_data_ptr()), entry.bytes});
   }
