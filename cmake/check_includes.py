@@ -48,6 +48,7 @@ PUBLIC = {
     "visit_packed_sequence.h": "parallel/arguments",
     "visit_tensors.h": "parallel/arguments",
     "detail/divided_module.h": "parallel/mesh",
+    "detail/divided_optimizer.h": "parallel/mesh",
     "detail/module_traits.h": "parallel/arguments",
     "detail/move_arguments.h": "parallel/arguments",
     "zero_redundancy_optimizer.h": "parallel/optim",

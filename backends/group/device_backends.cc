@@ -27,8 +27,9 @@ c10::DeviceType device_of(const std::string& name, const std::string& text) {
 
 DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
   const auto colon = pair.find(':');
-  TORCH_CHECK_VALUE(colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos,
-                    "'", pair, "' in the backend '", text,
+  const bool is_pair = colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos;
+  TORCH_CHECK_VALUE(is_pair && !trimmed(std::string_view(pair).substr(colon + 1)).empty(), "'",
+                    pair, "' in the backend '", text,
                     "' is not DEVICE:BACKEND, such as cpu:gloo,cuda:fake");
   const std::string device(trimmed(std::string_view(pair).substr(0, colon)));
   return {device_of(device, text), std::string(trimmed(std::string_view(pair).substr(colon + 1)))};

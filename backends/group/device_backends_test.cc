@@ -46,7 +46,7 @@ TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
             "'toaster' in the backend 'toaster:gloo' is not a device type; use cpu, cuda, …");
   for (const auto& [pair, text] :
        {std::pair("cuda:0:gloo", "cuda:0:gloo"), std::pair(" ", "cpu:gloo,"),
-        std::pair("cuda", "cpu:gloo,cuda")}) {
+        std::pair("cuda", "cpu:gloo,cuda"), std::pair("cpu:", "cpu:")}) {
     EXPECT_EQ(error_of(text), c10::str("'", pair, "' in the backend '", text,
                                        "' is not DEVICE:BACKEND, such as cpu:gloo,cuda:fake"));
   }

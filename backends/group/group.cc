@@ -66,7 +66,19 @@ void GroupState::free() {
   if (!process_group) return;
   under_way.clear();
   c10d::unregister_process_group(name);
-  process_group.reset();
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  const std::lock_guard lock(free_mutex_);
+  group = std::move(process_group);
+  process_group = {};
+}
+
+BorrowedGroup::BorrowedGroup(GroupState& state) {
+  const std::lock_guard lock(state.free_mutex_);
+  group_ = state.process_group;
+}
+
+BorrowedGroup::~BorrowedGroup() {
+  if (group_) destroy_elsewhere(std::move(group_));
 }
 
 GroupState& state_of(const Group& group) {

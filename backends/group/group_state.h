@@ -49,6 +49,26 @@ struct GroupState {
 
   // Idempotent.
   void free();
+
+ private:
+  friend class BorrowedGroup;
+  std::mutex free_mutex_;
+};
+
+// Keeps LibTorch's group for a moment, on a thread of a backend. Lets go of it on another thread:
+// it may be the last reference, and the group waits for the end of the backend's threads.
+class BorrowedGroup {
+ public:
+  explicit BorrowedGroup(GroupState& state);
+  ~BorrowedGroup();
+  BorrowedGroup(const BorrowedGroup&) = delete;
+  BorrowedGroup& operator=(const BorrowedGroup&) = delete;
+
+  // Null if the group is destroyed.
+  c10d::ProcessGroup* get() const { return group_.get(); }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 
 // Access to a Group's state, which is null for the default group.

@@ -53,7 +53,9 @@ std::string read_parameters(std::string_view text, InitUrl& url) {
     }
     const auto number = parse_number<int>(value, 0, std::numeric_limits<int>::max());
     if (!number) return "has a wrong " + std::string(name) + ": " + number.error().message;
-    (name == "rank" ? url.rank : url.world_size) = *number;
+    auto& target = name == "rank" ? url.rank : url.world_size;
+    if (target) return "has the parameter '" + std::string(name) + "' twice";
+    target = *number;
   }
   return "";
 }

@@ -60,6 +60,7 @@ TEST(InitUrlTest, NamesWhatIsWrong) {
       {"tcp://a:80/b", "has a wrong port: '80/b' is not a whole number"},
       {"tcp://a:80?rank=-1", "has a wrong rank: -1 is not between 0 and"},
       {"tcp://a:80?world_size", "has a wrong world_size: '' is not a whole number"},
+      {"tcp://a:80?rank=0&rank=1", "has the parameter 'rank' twice"},
       {"tcp://a:80?port=1", "has an unknown parameter 'port'; known are rank and world_size"},
       {"file://meet", "names no file: 'meet' is not an absolute path"},
       {"env://here", "is not an init_method"},

@@ -65,11 +65,12 @@ std::string where(const CollectiveCall& call) {
 }
 
 // "the connection to rank 3 was lost: ", if the error reports a lost peer.
-std::string which_peer(const internal::GroupState& state, const std::string& error) {
-  const auto& group = state.process_group;
-  if (!group) return "";
-  for (const c10::Device device : group->getDeviceTypes()) {
-    const auto peer = internal::lost_peer(*group->getBackend(device.type()), error);
+std::string which_peer(internal::GroupState& state, const std::string& error) {
+  // Another thread may free the group meanwhile.
+  const internal::BorrowedGroup group(state);
+  if (!group.get()) return "";
+  for (const c10::Device device : group.get()->getDeviceTypes()) {
+    const auto peer = internal::lost_peer(*group.get()->getBackend(device.type()), error);
     if (!peer) continue;
     const int rank = state.ranks[static_cast<std::size_t>(*peer)];
     return c10::str("the connection to rank ", rank, " was lost: ");

@@ -11,6 +11,9 @@
 //     }
 //     checkpoint.wait();                         // Throws if the last one was not saved.
 //
+// Call wait() before you destroy or shrink a group, and before the program ends.  Collectives in
+// other groups, and new groups, are possible while a save is in progress.
+//
 // Thread safety: one thread at a time.
 // PyTorch source: torch/distributed/checkpoint/state_dict_saver.py (async_save).
 #pragma once
@@ -41,6 +44,7 @@ class AsyncCheckpoint {
   // Blocks: until the previous save has ended, and the tensors are copied.
   // Throws: the exception of the previous save, if no wait() has thrown it.  The new save has then
   // not started.  All ranks throw it in the same call.
+  // Also throws c10::Error if this object was created before init_process_group().
   // Cost: memory for the copies, until the save has ended.
   void save(const std::string& path, const CheckpointState& state);
 

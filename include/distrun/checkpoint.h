@@ -31,7 +31,11 @@
 // name PATH.old for a moment.  If the ranks are killed in that moment, load_checkpoint() loads
 // PATH.old.)
 //
-// Blocks: save_checkpoint() and load_checkpoint() block until all ranks have saved or loaded.
+// Only one save to a path may be in progress.  If the path is a link to a folder, the folder is
+// replaced, and the link remains.  A folder that has anything but a checkpoint is never replaced.
+//
+// Blocks: save_checkpoint() and load_checkpoint() block until all ranks have saved or loaded.  If
+// this takes longer than the group's timeout, they throw.
 // Thread safety: one thread at a time for each group.
 // PyTorch source: torch/distributed/checkpoint/ (state_dict_saver.py, state_dict_loader.py,
 // hf_storage.py).
@@ -80,10 +84,10 @@ struct CheckpointPart {
 // parameters again.
 class CheckpointState {
  public:
-  // Adds the parameters and buffers of `module`, with their names in the module after `prefix`. The
-  // names are those of the module without FullyShardedDataParallel, and with the layers that tensor
-  // parallel layers replace.  Pass ddp.module() of a DistributedDataParallel.  A parameter that
-  // occurs twice has its first name.  Gathered parameters are freed.
+  // Adds the parameters and buffers of `module`.  Their names are those in the module, after
+  // `prefix`, without FullyShardedDataParallel, and with the layers that tensor parallel layers
+  // replace.  Pass ddp.module() of a DistributedDataParallel.  A parameter that occurs twice has
+  // its first name.  Gathered parameters are freed.
   //
   // Throws: c10::ValueError as add_part().
   void add_module(torch::nn::Module& module, const std::string& prefix = "");

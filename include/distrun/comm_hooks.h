@@ -13,10 +13,11 @@
 //       return fp16_compress_hook(group, bucket);
 //     });
 //
-// Do not use these hooks for a model with sparse gradients.
+// With sparse gradients, only allreduce_hook() and noop_hook() work.  The others throw
+// c10::ValueError in backward().
 //
 // Throws: in backward(), c10::ValueError if this rank is not in the group.
-// Also throws, in backward(), the exceptions of all_reduce() (collectives.h).
+// If a rank is lost, backward() throws the backend's exception, which need not be a c10::Error.
 // Thread safety: as comm_hook.h.
 // PyTorch source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py, debugging_hooks.py.
 #pragma once

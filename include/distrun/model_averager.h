@@ -11,8 +11,9 @@
 // PostLocalSGDOptimizer (post_local_sgd_optimizer.h) calls the averager after each step.
 //
 // Only parameters that have a gradient are averaged.  All ranks of the group must have gradients
-// for the same parameters, on one device.  If the gradients differ, the ranks compute wrong values
-// or time out.  The parameters keep their memory.
+// for the same parameters, on one device.  If they have not, the ranks compute wrong values, time
+// out or abort.  If no parameter has a gradient, as after zero_grad(), a warning says so.  The
+// parameters keep their memory.
 //
 // Thread safety: one thread at a time.
 // PyTorch source: torch/distributed/algorithms/model_averaging/averagers.py,

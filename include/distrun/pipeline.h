@@ -21,8 +21,8 @@
 // of forward(), in the order of visit_tensors.h.  The result of the last stage can have any tensors
 // that its loss function takes.
 //
-// A tensor that a later stage needs must pass through all stages between.  An input of a stage must
-// not be changed in place.
+// A tensor that a later stage needs must pass through all stages between.  During a step, a stage
+// must not change an input or an output in place.
 //
 // Stages can be replicated (DistributedDataParallel) or sharded (FullyShardedDataParallel).  Let
 // the module of the stage be the wrapper, with another dimension of the mesh as its group:
@@ -32,15 +32,16 @@
 //         net, DdpOptions{.process_group = mesh.get_group("dp")});
 //     PipelineStage stage(ddp, mesh.get_local_rank("pp"), 4, {.group = mesh.get_group("pp")});
 //
-// step() then reduces the gradients once, in the backward of the last micro-batch.  If the wrapper
-// is only a part of the stage's module, FullyShardedDataParallel reduces for every micro-batch,
-// which is slower, and DistributedDataParallel does not work.
+// step() then reduces the gradients once, in the backward of the last micro-batch, which must use
+// the parameters.  If the wrapper is only a part of the stage's module, FullyShardedDataParallel
+// reduces for every micro-batch, which is slower, and DistributedDataParallel is not supported.
+// DdpOptions::static_graph is not supported with several micro-batches.
 //
 // Each rank saves the parameters of its stage, with torch::save(stage.module(), …).
 //
 // Throws: the constructor throws c10::ValueError if the module is null, if this rank is not in the
-// group, if the group does not have `num_stages` ranks, or if `stage_index` is not this rank's
-// group rank.
+// group, if the group does not have `num_stages` ranks, if `stage_index` is not this rank's group
+// rank, or if a DistributedDataParallel reduces a parameter and is not the stage's module itself.
 // Thread safety: one thread at a time.
 // Cost: see pipeline_schedule.h.
 // PyTorch source: torch/distributed/pipelining/stage.py.
@@ -128,6 +129,7 @@ concept HasNoSync = requires(Module& module) {
 template <class Module>
 PipelineStageCalls stage_calls(const std::shared_ptr<Module>& module) {
   PipelineStageCalls calls;
+  calls.has_reducer = HasReducer<Module>;
   calls.forward = [module](const std::vector<at::Tensor>& inputs, [[maybe_unused]] bool is_last) {
     if constexpr (HasReducer<Module>) {
       const auto alone = module->no_sync();

@@ -28,7 +28,9 @@
 // Throws: if a function of a schedule throws on one rank, such as in forward() of a stage, it ends
 // the group (abort_process_group()).  The other ranks then throw c10::DistError in the same step
 // or, if they have done their part, in the next one.  The text names the rank that failed first,
-// and contains its error.  After an exception, a schedule cannot be used.
+// and contains its error.  After an exception, a schedule cannot be used.  If the group is the
+// default group, all groups of these ranks end, so give the pipeline its own group.  A batch with
+// fewer elements than micro-batches is such an error: leave out a short last batch.
 // Thread safety: one thread at a time for each group.
 // PyTorch source: torch/distributed/pipelining/schedules.py.
 #pragma once
@@ -61,6 +63,8 @@ struct PipelineStageCalls {
       forward;
   // Prepares the module for the last backward of a step. Returns tensors to use instead.
   std::function<std::vector<at::Tensor>(std::vector<at::Tensor> outputs)> before_last_backward;
+  // Whether the module is a DistributedDataParallel.
+  bool has_reducer = false;
 };
 
 }  // namespace internal

@@ -110,8 +110,8 @@ struct InitOptions {
 };
 
 // Creates the default group.  After destroy_process_group(), C++ ranks can call this function
-// again, and pass the same file:// path again.  Python ranks cannot join the
-// second default group, because they do not know its store keys.
+// again, and pass the same file:// path again.  Python ranks cannot join the second default group,
+// because they do not know its store keys.
 //
 // If the environment has TORCH_DISTRIBUTED_DEBUG=DETAIL, ranks compare every call in every group
 // before the call runs.  For a collective, they compare the function, the sequence number, the
@@ -156,8 +156,8 @@ void destroy_process_group();
 // Frees the group if this rank is a member, even if other Group objects still refer to the group.
 // Communication through these objects then throws.  Call barrier() in the group first.  Otherwise,
 // a member that is still in new_group() can lose its connection to this rank, and new_group() then
-// throws there.  For the default
-// group, this function does the same as destroy_process_group() without an argument.
+// throws there.  For the default group, this function does the same as destroy_process_group()
+// without an argument.
 //
 // Blocks: until the collectives that are in progress on this rank have ended, at most the group's
 // timeout.
@@ -213,8 +213,8 @@ int get_group_rank(const Group& group, int global_rank);
 int get_global_rank(const Group& group, int group_rank);
 
 // Returns the number of this process on its machine, from 0, which the launcher passes in
-// LOCAL_RANK. Use it, for example, to choose a GPU.  No group is needed.  If LOCAL_RANK is not set,
-// returns `fallback_rank`.
+// LOCAL_RANK.  Use it, for example, to choose a GPU.  No group is needed.  If LOCAL_RANK is not
+// set, returns `fallback_rank`.
 //
 // Throws: c10::Error if LOCAL_RANK is malformed, or if it is not set and there is no
 // `fallback_rank`.

@@ -69,10 +69,12 @@ struct ShrinkOptions {
 // shrink_group() needs a backend that can shrink.
 //
 // Blocks: until this rank has connected to all remaining ranks, and until the operations that are
-// in progress in the old group have ended, at most the group's timeout. Throws: c10::ValueError if
-// `ranks_to_exclude` is empty, names a rank twice, names a rank that is not in the group, names
-// this rank, or names all ranks. Also throws c10::Error if this rank is not in the group.  If
-// shrink_group() throws, the old group stays, but is aborted if `options.abort` is true.
+// in progress in the old group have ended, at most the group's timeout.
+// Throws: c10::ValueError if `ranks_to_exclude` is empty, names a rank twice, names a rank that is
+// not in the group, names this rank, or names all ranks.
+// Also throws c10::Error if this rank is not in the group.  If shrink_group() throws, the old group
+// stays, but is aborted if `options.abort` is true.
+// Cost: as new_group().
 Group shrink_group(const std::vector<int>& ranks_to_exclude, const Group& group = {},
                    const ShrinkOptions& options = {});
 

@@ -26,8 +26,9 @@
 // plain BatchNorm and runs no collective.
 //
 // All ranks of the group must call forward() and backward() of their layers in the same order, as
-// often as each other.  In a Join (join.h), use `throw_on_early_termination`, because a rank that
-// has joined does not call forward().
+// often as each other, and in the same mode (train() or eval()).  If you replace a layer, replace
+// it on all ranks.  In a Join (join.h), use `throw_on_early_termination`, because a rank that has
+// joined does not call forward().
 //
 // Thread safety: one thread at a time for each group.
 // PyTorch source: torch/nn/modules/batchnorm.py, torch/nn/modules/_functions.py.
@@ -124,7 +125,8 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
   void compare_channels();
   double count_batch();
 
-  std::optional<Group> compared_in_;  // The group whose ranks have the same number of channels.
+  // The group whose ranks have the same number of channels.
+  std::shared_ptr<void> compared_in_;
 };
 // The module holder of SyncBatchNormImpl.
 TORCH_MODULE(SyncBatchNorm);

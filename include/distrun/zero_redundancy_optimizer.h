@@ -17,6 +17,7 @@
 // schedulers and training loops work as before.  Change options through param_groups(), on every
 // rank.  state() has the entries of this rank's share only.  The results are those of the plain
 // optimizer, which updates all parameters on each rank, if the gradients are the same on all ranks.
+// (A parameter that is frozen between backward() and step() is not updated here.)
 //
 // The optimizer can be any class that treats each parameter alone and evaluates its closure once,
 // such as SGD, Adam, AdamW, RMSprop or Adagrad.  LBFGS does neither.  The class must have a
@@ -28,7 +29,8 @@
 // several dtypes and devices.  A parameter that does not require a gradient is neither updated nor
 // sent.  To freeze parameters or to add groups, do the same on every rank.
 //
-// Three ways to save:
+// CheckpointState::add_optimizer() (checkpoint.h) saves the shares of all ranks in parallel, and
+// any number of ranks loads them.  Three other ways to save:
 //   - consolidate_state_dict() returns the plain optimizer with the state of all shares.  The file
 //     that torch::save() writes of it is the file of the plain optimizer.
 //   - torch::save(optimizer, file) on each rank saves this rank's share.  Only the same rank of
@@ -58,6 +60,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include "distrun/detail/divided_optimizer.h"
 #include "distrun/detail/zero_redundancy_core.h"
 #include "distrun/group.h"
 #include "distrun/join.h"
@@ -79,7 +82,7 @@ struct ZeroRedundancyOptions {
 };
 
 template <class Wrapped>
-class ZeroRedundancyOptimizer : public Wrapped, public Joinable {
+class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal::DividedOptimizer {
   static_assert(std::is_base_of_v<torch::optim::Optimizer, Wrapped>,
                 "ZeroRedundancyOptimizer needs a class that derives from torch::optim::Optimizer");
   static_assert(!std::is_base_of_v<torch::optim::LBFGS, Wrapped>,
@@ -119,9 +122,11 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable {
   // Throws: the exception of the optimizer or closure, on the rank that failed.
   // Also throws c10::DistError on the other ranks.  The text names the first rank that failed, and
   // contains the text of its exception.
+  // Also throws c10::ValueError on every rank if a parameter is frozen on some ranks only, or has
+  // another dtype there.
   // Also throws c10::Error if the optimizer evaluates the closure more than once.
   // Also throws c10::ValueError if a list in param_groups() has other parameters than before.
-  // Cost: a broadcast from each rank of each parameter, and an all_reduce of one byte.  Parameters
+  // Cost: a broadcast from each rank of each parameter, and an all_reduce of 24 bytes.  Parameters
   // below 256 KiB are sent together.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     notify_join_context();
@@ -176,10 +181,15 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable {
   // Throws: c10::ValueError if it is not a parameter of this optimizer.
   int rank_of(const at::Tensor& parameter) const { return core_->rank_of(parameter); }
 
+  // For checkpoints (checkpoint.h): returns whether this rank updates the parameter.
+  bool updates(const at::Tensor& parameter) const override {
+    return core_->group()->getRank() == rank_of(parameter);
+  }
+
   // Returns the JoinHook of this optimizer for a Join (join.h).  A joined rank still updates its
   // share.  List the DistributedDataParallel of the model first: it gives joined ranks the
-  // gradients of the other ranks.  Without one, your program must set the gradients of joined
-  // ranks.
+  // gradients of the other ranks.  In another order, the run fails.  Without one, your program must
+  // set the gradients of joined ranks.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& /*arguments*/) override {
     return internal::ZeroRedundancyCore::join_hook([this] { step(); });
   }

@@ -70,14 +70,27 @@ void average_parameters(const std::vector<at::Tensor>& params, const Group& proc
   }
 }
 
+namespace {
+
+void average_found(const std::vector<at::Tensor>& params, const Group& process_group) {
+  if (params.empty()) {
+    TORCH_WARN_ONCE(
+        "average_parameters: no parameter has a gradient, so none is averaged; call it "
+        "before zero_grad()");
+  }
+  average_parameters(params, process_group);
+}
+
+}  // namespace
+
 void average_parameters_or_parameter_groups(const std::vector<at::Tensor>& params,
                                             const Group& process_group) {
-  average_parameters(get_params_to_average(params), process_group);
+  average_found(get_params_to_average(params), process_group);
 }
 
 void average_parameters_or_parameter_groups(const ParamGroups& param_groups,
                                             const Group& process_group) {
-  average_parameters(get_params_to_average(param_groups), process_group);
+  average_found(get_params_to_average(param_groups), process_group);
 }
 
 ModelAverager::~ModelAverager() = default;

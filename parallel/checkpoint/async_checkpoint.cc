@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -29,8 +30,9 @@ CheckpointState copy_of(const CheckpointState& state) {
   CheckpointState copy;
   const CheckpointState now = internal::state_to_save(state);
   for (CheckpointPart part : now.parts()) {
-    part.values = part.values.to(at::kCPU, part.values.scalar_type(), /*non_blocking=*/false,
-                                 /*copy=*/true, at::MemoryFormat::Contiguous);
+    part.values = part.values.resolve_conj().resolve_neg().to(at::kCPU, part.values.scalar_type(),
+                                                              /*non_blocking=*/false, /*copy=*/true,
+                                                              at::MemoryFormat::Contiguous);
     copy.add_part(std::move(part));
   }
   return copy;
@@ -39,8 +41,9 @@ CheckpointState copy_of(const CheckpointState& state) {
 }  // namespace
 
 struct AsyncCheckpoint::Impl {
-  explicit Impl(const Group& given) : group(own_group(given)) {}
+  explicit Impl(const Group& given) : is_alone(!is_initialized()), group(own_group(given)) {}
 
+  const bool is_alone;
   const Group group;
   std::thread thread;
   std::atomic<bool> is_saving = false;
@@ -52,6 +55,8 @@ AsyncCheckpoint::AsyncCheckpoint(const Group& group) : impl_(std::make_unique<Im
 AsyncCheckpoint::~AsyncCheckpoint() {
   try {
     wait();
+  } catch (const c10::Error& error) {
+    TORCH_WARN("AsyncCheckpoint: ", error.what_without_backtrace());
   } catch (const std::exception& error) {
     TORCH_WARN("AsyncCheckpoint: ", error.what());
   }
@@ -59,11 +64,21 @@ AsyncCheckpoint::~AsyncCheckpoint() {
 
 void AsyncCheckpoint::save(const std::string& path, const CheckpointState& state) {
   wait();
-  CheckpointState copy = copy_of(state);
+  TORCH_CHECK(!impl_->is_alone || !is_initialized(),
+              "AsyncCheckpoint: it was created before init_process_group(); create it afterwards");
+  // An error of the copy is one of all ranks, on the thread.
+  std::function<CheckpointState()> make;
+  try {
+    make = [copy = copy_of(state)] { return copy; };
+  } catch (...) {
+    make = [error = std::current_exception()]() -> CheckpointState {
+      std::rethrow_exception(error);
+    };
+  }
   impl_->is_saving = true;
-  impl_->thread = std::thread([impl = impl_.get(), path, copy = std::move(copy)] {
+  impl_->thread = std::thread([impl = impl_.get(), path, make = std::move(make)] {
     try {
-      save_checkpoint(path, copy, {.process_group = impl->group});
+      internal::save_state(path, make, impl->group);
     } catch (...) {
       impl->error = std::current_exception();
     }

@@ -9,11 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/ArrayRef.h>
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text/valid_utf8.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 #include "parallel/checkpoint/box.h"
@@ -37,7 +39,8 @@ using nlohmann::json;
 // The ranks that save or load together.
 class Team {
  public:
-  explicit Team(const Group& group) : group_(group), is_alone_(!is_initialized()) {
+  explicit Team(const Group& group)
+      : group_(group), is_alone_(group.is_default() && !is_initialized()) {
     TORCH_CHECK(is_alone_ || group.is_member(),
                 "a rank that is not in the group cannot save or load a checkpoint with it");
   }
@@ -45,6 +48,10 @@ class Team {
   int rank() const { return is_alone_ ? 0 : get_rank(group_); }
   std::vector<std::string> all_gather(const std::string& text) const {
     return is_alone_ ? std::vector{text} : all_gather_bytes(text, group_);
+  }
+  // On the first rank.
+  std::vector<std::string> gather(const std::string& text) const {
+    return is_alone_ ? std::vector{text} : gather_bytes(text, GroupRank(0), group_);
   }
   std::string from_first(const std::string& text) const {
     return is_alone_ ? text : broadcast_bytes(text, GroupRank(0), group_);
@@ -79,6 +86,34 @@ std::string first_error(const Team& team, const std::vector<std::string>& errors
   return "";
 }
 
+// Runs `act` on all ranks. Returns the first error of any.
+std::string agreed_error(const Team& team, const std::function<void()>& act) {
+  return first_error(team, team.all_gather(error_in(act)));
+}
+
+// Runs `act` on the first rank. Returns its result, or throws its error, on all ranks.
+std::string on_first(const Team& team, const char* function,
+                     const std::function<std::string()>& act) {
+  std::string answer;
+  if (team.rank() == 0) {
+    std::string result;
+    const std::string error = error_in([&] { result = act(); });
+    answer = error.empty() ? "+" + result : "-" + error;
+  }
+  answer = team.from_first(answer);
+  TORCH_CHECK(answer.at(0) == '+', function, ": ", answer.substr(1));
+  return answer.substr(1);
+}
+
+// Adds the first rank to the error of `act`.
+template <class Act>
+auto naming_first(const Team& team, const Act& act) {
+  decltype(act()) result{};
+  const std::string error = error_in([&] { result = act(); });
+  TORCH_CHECK(error.empty(), team.name_of(0), ": ", error);
+  return result;
+}
+
 std::vector<PartFacts> facts_of(const CheckpointState& state) {
   std::vector<PartFacts> facts;
   facts.reserve(state.parts().size());
@@ -89,6 +124,15 @@ std::vector<PartFacts> facts_of(const CheckpointState& state) {
                      .box = {part.offsets, part.values.sizes().vec()}});
   }
   return facts;
+}
+
+void check_same_path(const Team& team, const std::string& path) {
+  const auto paths = team.all_gather(path);
+  for (std::size_t rank = 1; rank < paths.size(); ++rank) {
+    TORCH_CHECK_VALUE(paths[rank] == paths[0], "save_checkpoint: ", team.name_of(0), " saves to '",
+                      paths[0], "' and ", team.name_of(rank), " to '", paths[rank],
+                      "'; expected the same path");
+  }
 }
 
 std::vector<std::size_t> own_writes(const Team& team, const CheckpointState& state) {
@@ -128,7 +172,7 @@ std::string file_name(int rank, std::size_t file, std::size_t files) {
 std::string report_of(const std::string& error, const std::vector<FileRecord>& records) {
   json files = json::array();
   for (const FileRecord& one : records) files.push_back({one.name, one.bytes, one.checksums});
-  return json{{"error", error}, {"files", std::move(files)}}.dump();
+  return json{{"error", valid_utf8(error)}, {"files", std::move(files)}}.dump();
 }
 
 void read_report(const std::string& text, std::string& error, std::vector<FileRecord>& records) {
@@ -139,19 +183,6 @@ void read_report(const std::string& text, std::string& error, std::vector<FileRe
                        .bytes = one.at(1).get<std::uint64_t>(),
                        .checksums = one.at(2).get<std::vector<std::uint64_t>>()});
   }
-}
-
-// On all ranks, the folder that the first one has created. Throws its error.
-std::string begin(const Team& team, const std::string& path) {
-  std::string unfinished, error;
-  if (team.rank() == 0) {
-    error = error_in([&] { unfinished = internal::begin_checkpoint(path); });
-  }
-  const json answer =
-      json::parse(team.from_first(json{{"error", error}, {"folder", unfinished}}.dump()));
-  error = answer.at("error").get<std::string>();
-  TORCH_CHECK(error.empty(), "save_checkpoint: ", team.name_of(0), ": ", error);
-  return answer.at("folder").get<std::string>();
 }
 
 // The parts of the files, by the name of the tensor.
@@ -194,12 +225,17 @@ void check_sources(const std::string& path, const CheckpointState& state, const 
     const Box box{part.offsets, part.values.sizes().vec()};
     std::int64_t elements = 0;
     for (const Source& one : found->second) {
-      if (const auto common = internal::intersection(one.entry->box, box)) {
-        elements += common->numel();
-      }
+      const auto common = internal::intersection(one.entry->box, box);
+      if (!common) continue;
+      elements += common->numel();
+      TORCH_CHECK_VALUE(one.entry->dtype != at::ScalarType::Undefined, "'", part.name, "' has in ",
+                        path, " a dtype that is not supported");
     }
-    TORCH_CHECK_VALUE(elements == box.numel(), path, " has ", elements, " of the ", box.numel(),
-                      " elements of '", part.name, "' that this rank needs");
+    TORCH_CHECK_VALUE(elements >= box.numel(), path, " has ", elements, " of the ", box.numel(),
+                      " elements of '", part.name, "' on this rank");
+    TORCH_CHECK_VALUE(elements <= box.numel(), path, " has elements of '", part.name, "' twice");
+    TORCH_CHECK_VALUE(at::has_internal_overlap(part.values) != at::MemOverlap::Yes, "'", part.name,
+                      "' is an expanded tensor, which cannot be loaded; use contiguous()");
   }
 }
 
@@ -222,55 +258,78 @@ void read_parts(const CheckpointState& state, const Sources& sources) {
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, const CheckpointState& given,
-                     const CheckpointOptions& options) {
-  const Team team(options.process_group);
-  const CheckpointState state = internal::state_to_save(given);
+namespace internal {
+
+void save_state(const std::string& path, const std::function<CheckpointState()>& make,
+                const Group& group) {
+  const Team team(group);
+  CheckpointState state;
+  std::string error = agreed_error(team, [&] { state = make(); });
+  TORCH_CHECK(error.empty(), "save_checkpoint: ", error);
+  check_same_path(team, path);
   const auto files = by_file(state, own_writes(team, state));
-  const std::string unfinished = begin(team, path);
+  const std::string number = on_first(team, "save_checkpoint", [&] {
+    return std::to_string(naming_first(team, [&] { return begin_checkpoint(path); }));
+  });
+  const std::string unfinished = unfinished_name(path, std::stoi(number));
   std::vector<FileRecord> records;
-  std::string error = error_in([&] {
+  error = error_in([&] {
     for (std::size_t i = 0; i < files.size(); ++i) {
-      records.push_back(internal::write_checkpoint_file(
-          unfinished, file_name(team.rank(), i, files.size()), files[i]));
+      records.push_back(
+          write_checkpoint_file(unfinished, file_name(team.rank(), i, files.size()), files[i]));
     }
   });
-  std::vector<std::string> errors;
-  std::vector<FileRecord> all;
-  for (const std::string& report : team.all_gather(report_of(error, records))) {
-    errors.emplace_back();
-    read_report(report, errors.back(), all);
-  }
-  error = first_error(team, errors);
-  if (team.rank() == 0) {
-    if (error.empty()) {
-      const std::string own = error_in([&] { internal::commit_checkpoint(unfinished, path, all); });
-      if (!own.empty()) error = team.name_of(0) + ": " + own;
+  const auto reports = team.gather(report_of(error, records));
+  on_first(team, "save_checkpoint", [&] {
+    std::vector<std::string> errors;
+    std::vector<FileRecord> all;
+    for (const std::string& report : reports) {
+      errors.emplace_back();
+      read_report(report, errors.back(), all);
     }
-    if (!error.empty()) internal::discard_checkpoint(unfinished);
-  }
-  error = team.from_first(error);
-  TORCH_CHECK(error.empty(), "save_checkpoint: ", error);
+    std::string first = first_error(team, errors);
+    if (first.empty()) {
+      first = error_in([&] { commit_checkpoint(unfinished, path, all); });
+      if (!first.empty()) first = team.name_of(0) + ": " + first;
+    }
+    if (!first.empty()) discard_checkpoint(unfinished);
+    TORCH_CHECK(first.empty(), first);
+    return std::string();
+  });
+}
+
+}  // namespace internal
+
+void save_checkpoint(const std::string& path, const CheckpointState& state,
+                     const CheckpointOptions& options) {
+  internal::save_state(
+      path, [&] { return internal::state_to_save(state); }, options.process_group);
 }
 
 void load_checkpoint(const std::string& path, CheckpointState& state,
                      const CheckpointOptions& options) {
   const Team team(options.process_group);
+  const std::string list = on_first(team, "load_checkpoint", [&] {
+    return naming_first(team, [&] { return internal::find_checkpoint(path); });
+  });
   std::vector<std::unique_ptr<CheckpointFile>> files;
   Sources sources;
-  const auto agree = [&](const std::function<void()>& act) {
-    return first_error(team, team.all_gather(error_in(act)));
-  };
-  std::string error = agree([&] {
-    files = internal::open_checkpoint(path);
+  std::string error = agreed_error(team, [&] {
+    files = internal::open_checkpoint(list);
     sources = sources_in(files);
   });
   TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
-  const auto all = internal::state_to_load(
-      state, [&](const std::string& name) { return sources.contains(name); });
-  error = agree([&] { check_sources(path, all.state, sources); });
-  TORCH_CHECK_VALUE(error.empty(), "load_checkpoint: ", error);
-  error = agree([&] { read_parts(all.state, sources); });
+  internal::StateToLoad all;
+  error = agreed_error(team, [&] {
+    all = internal::state_to_load(state,
+                                  [&](const std::string& name) { return sources.contains(name); });
+    check_sources(path, all.state, sources);
+  });
+  if (!error.empty()) {
+    for (const auto& undo : all.undo) undo();
+    TORCH_CHECK_VALUE(false, "load_checkpoint: ", error);
+  }
+  error = agreed_error(team, [&] { read_parts(all.state, sources); });
   TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
   for (const auto& finish : all.finish) finish();
 }

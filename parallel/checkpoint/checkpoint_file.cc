@@ -98,7 +98,8 @@ FileRecord write_checkpoint_file(const std::string& folder, const std::string& n
   ChecksumWriter writer(folder + "/" + name, record);
   writer.write(safetensors_header(entries));
   for (const SafetensorsEntry& entry : entries) {
-    const at::Tensor values = values_of.at(entry.name).detach().cpu().contiguous();
+    const at::Tensor values =
+        values_of.at(entry.name).detach().resolve_conj().resolve_neg().cpu().contiguous();
     if (entry.bytes == 0) continue;
     writer.write({static_cast<const char*>(values.const_data_ptr()), entry.bytes});
   }

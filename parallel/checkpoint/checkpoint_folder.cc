@@ -7,6 +7,9 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +21,7 @@
 
 #include "common/os/unique_fd.h"
 #include "common/os/write_all.h"
+#include "common/text/parse_number.h"
 #include "parallel/checkpoint/checkpoint_index.h"
 
 namespace distrun::internal {
@@ -30,13 +34,45 @@ constexpr const char *kUnfinished = ".tmp-", *kOld = ".old", *kSuffix = ".safete
 
 std::string message_of_errno() { return std::generic_category().message(errno); }
 
-// Without a slash at the end, so that names can be appended.
+// Without a slash at the end, so that names can be appended. A link is replaced by its target,
+// because the new folder takes the place of the old one, and not of the link.
 std::string plain(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
+  if (!fs::is_symlink(path)) return path;
+  TORCH_CHECK(fs::exists(path), path, " is a link to a path that does not exist");
+  return fs::canonical(path).string();
 }
 
 bool has_index(const std::string& folder) { return fs::exists(folder + "/" + kIndexName); }
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  TORCH_CHECK(file, "cannot read ", path, ": ", message_of_errno());
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Throws if the folder has anything that a checkpoint of distrun does not have.
+void check_replaceable(const std::string& path) {
+  const std::string what_to_do = "; remove it, or save elsewhere";
+  TORCH_CHECK(fs::is_directory(path), path, " exists and is not a folder", what_to_do);
+  std::set<std::string> names;
+  if (has_index(path)) {
+    const auto index = parse_index(text_of_file(path + "/" + kIndexName));
+    TORCH_CHECK(index.has_value(), path,
+                " exists and is not a checkpoint of distrun: ", index.error().message, what_to_do);
+    for (const FileRecord& file : *index) names.insert(file.name);
+    names.insert(kIndexName);
+  }
+  for (const auto& one : fs::directory_iterator(path)) {
+    TORCH_CHECK(names.contains(one.path().filename().string()), path, " has ",
+                one.path().filename().string(), ", which is no part of a checkpoint", what_to_do);
+  }
+}
+
+// PATH.tmp-1, …
+bool is_unfinished(const std::string& name, const std::string& begin) {
+  return name.starts_with(begin) && parse_number<int>(std::string_view(name).substr(begin.size()));
+}
 
 std::vector<std::string> safetensors_in(const std::string& folder) {
   std::vector<std::string> paths;
@@ -61,7 +97,7 @@ void remove_unfinished(const std::string& path) {
   const std::string begin = fs::path(path).filename().string() + kUnfinished;
   std::vector<fs::path> left;
   for (const auto& one : fs::directory_iterator(folder.empty() ? fs::path(".") : folder)) {
-    if (one.path().filename().string().starts_with(begin)) left.push_back(one.path());
+    if (is_unfinished(one.path().filename().string(), begin)) left.push_back(one.path());
   }
   for (const fs::path& one : left) remove_folder(one.string());
 }
@@ -92,10 +128,18 @@ void put_in_place(const std::string& unfinished, const std::string& path) {
   TORCH_CHECK(errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP, "cannot replace ", path,
               ": ", message_of_errno());
   const std::string old = path + kOld;
+  if (fs::exists(old)) check_replaceable(old);
   remove_folder(old);
   rename_folder(path, old);
   rename_folder(unfinished, path);
   remove_folder(old);
+}
+
+// The number of paths, the paths and the index, each with a zero at its end.
+std::string list_text(const std::vector<std::string>& paths, const std::string& index) {
+  std::string text = std::to_string(paths.size()) + "\n";
+  for (const std::string& path : paths) text += path + '\0';
+  return text + index + '\0';
 }
 
 // std::filesystem's errors as c10::Error.
@@ -109,40 +153,32 @@ auto with_folder(const std::string& path, const Act& act) {
   }
 }
 
-std::vector<FileRecord> read_index(const std::string& folder) {
-  const std::string path = folder + "/" + kIndexName;
-  std::ifstream file(path, std::ios::binary);
-  TORCH_CHECK(file, "cannot read ", path, ": ", message_of_errno());
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  auto index = parse_index(text);
-  TORCH_CHECK(index.has_value(), path, " is damaged: ", index.error().message);
-  return std::move(*index);
-}
-
 }  // namespace
 
-std::string begin_checkpoint(const std::string& given) {
-  const std::string path = plain(given);
-  TORCH_CHECK_VALUE(!path.empty(), "save_checkpoint: the path is empty");
-  return with_folder(path, [&] {
+std::string unfinished_name(const std::string& path, int number) {
+  return plain(path) + kUnfinished + std::to_string(number);
+}
+
+int begin_checkpoint(const std::string& given) {
+  return with_folder(given, [&] {
+    const std::string path = plain(given), name = fs::path(path).filename().string();
+    TORCH_CHECK(!name.empty() && name != "." && name != "..", "'", given,
+                "' is not a path to a folder with a name");
     if (const auto above = fs::path(path).parent_path(); !above.empty()) {
       fs::create_directories(above);
     }
-    TORCH_CHECK(
-        !fs::exists(path) || (fs::is_directory(path) && (has_index(path) || fs::is_empty(path))),
-        path, " exists and is not a checkpoint of distrun; remove it, or save elsewhere");
+    if (fs::exists(path)) check_replaceable(path);
     remove_unfinished(path);
-    for (int number = 1;; ++number) {
-      std::string unfinished = path + kUnfinished + std::to_string(number);
-      if (fs::create_directory(unfinished)) return unfinished;
-    }
+    int number = 1;
+    while (!fs::create_directory(unfinished_name(path, number))) ++number;
+    return number;
   });
 }
 
 void commit_checkpoint(const std::string& unfinished, const std::string& given,
                        const std::vector<FileRecord>& files) {
-  const std::string path = plain(given);
-  with_folder(path, [&] {
+  with_folder(given, [&] {
+    const std::string path = plain(given);
     for (const FileRecord& file : files) {
       const fs::path one = unfinished + "/" + file.name;
       TORCH_CHECK(fs::exists(one) && fs::file_size(one) == file.bytes, one.string(),
@@ -151,9 +187,15 @@ void commit_checkpoint(const std::string& unfinished, const std::string& given,
     write_index(unfinished, files);
     sync_folder(unfinished);
     put_in_place(unfinished, path);
-    const auto above = fs::path(path).parent_path();
-    sync_folder(above.empty() ? "." : above.string());
-    remove_folder(unfinished);
+    // The new checkpoint is in place, whatever happens now.
+    try {
+      const auto above = fs::path(path).parent_path();
+      sync_folder(above.empty() ? "." : above.string());
+      remove_folder(unfinished);
+    } catch (const c10::Error& error) {
+      TORCH_WARN("save_checkpoint: ", error.what_without_backtrace(), " (", path,
+                 " is saved, and is the new checkpoint)");
+    }
   });
 }
 
@@ -165,28 +207,44 @@ void discard_checkpoint(const std::string& unfinished) noexcept {
   }
 }
 
-std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& given) {
-  std::string path = plain(given);
-  return with_folder(path, [&] {
-    std::vector<std::unique_ptr<CheckpointFile>> files;
+std::string find_checkpoint(const std::string& given) {
+  return with_folder(given, [&]() -> std::string {
+    std::string path = plain(given);
     if (!fs::exists(path) && has_index(path + kOld)) path += kOld;
     TORCH_CHECK(fs::exists(path), path, " does not exist");
-    if (!fs::is_directory(path)) {
-      files.push_back(std::make_unique<CheckpointFile>(path, std::nullopt));
-    } else if (has_index(path)) {
-      for (FileRecord& record : read_index(path)) {
-        const std::string name = path + "/" + record.name;
-        files.push_back(std::make_unique<CheckpointFile>(name, std::move(record)));
-      }
-    } else {
-      for (const std::string& one : safetensors_in(path)) {
-        files.push_back(std::make_unique<CheckpointFile>(one, std::nullopt));
-      }
-      TORCH_CHECK(!files.empty(), path, " is not a checkpoint: it has neither ", kIndexName,
-                  " nor safetensors files");
+    if (!fs::is_directory(path)) return list_text({path}, "");
+    if (has_index(path)) return list_text({path}, text_of_file(path + "/" + kIndexName));
+    auto files = safetensors_in(path);
+    TORCH_CHECK(!files.empty(), path, " is not a checkpoint: it has neither ", kIndexName,
+                " nor safetensors files");
+    return list_text(files, "");
+  });
+}
+
+std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& list) {
+  std::istringstream lines(list);
+  std::string path, index;
+  std::vector<std::unique_ptr<CheckpointFile>> files;
+  int count = 0;
+  lines >> count;
+  lines.ignore();
+  std::vector<std::string> paths;
+  for (int i = 0; i < count && std::getline(lines, path, '\0'); ++i) paths.push_back(path);
+  std::getline(lines, index, '\0');
+  if (index.empty()) {
+    for (const std::string& one : paths) {
+      files.push_back(std::make_unique<CheckpointFile>(one, std::nullopt));
     }
     return files;
-  });
+  }
+  auto records = parse_index(index);
+  TORCH_CHECK(records.has_value(), paths.at(0), "/", kIndexName,
+              " is damaged: ", records.error().message);
+  for (FileRecord& record : *records) {
+    const std::string name = paths.at(0) + "/" + record.name;
+    files.push_back(std::make_unique<CheckpointFile>(name, std::move(record)));
+  }
+  return files;
 }
 
 }  // namespace distrun::internal

@@ -1,8 +1,9 @@
 // The folder of a checkpoint: written under another name, then put in place in one step.
 //
-//     const std::string unfinished = begin_checkpoint("run/last");  // "run/last.tmp-1"
-//     …                                                             // All ranks write files.
-//     commit_checkpoint(unfinished, "run/last", files);             // On one rank.
+//     const int number = begin_checkpoint("run/last");                  // On one rank.
+//     const std::string unfinished = unfinished_name("run/last", number);  // "run/last.tmp-1"
+//     …                                                                 // All ranks write files.
+//     commit_checkpoint(unfinished, "run/last", files);                 // On one rank.
 //
 // Throws: c10::Error, whose text names the path and the problem.
 #pragma once
@@ -15,9 +16,10 @@
 
 namespace distrun::internal {
 
-// Creates the folder for the files, and those above it. Removes what an earlier, interrupted save
-// has left. Throws if `path` exists and does not look like a checkpoint.
-std::string begin_checkpoint(const std::string& path);
+// Creates the folder for the files, and those above it, and returns its number. Removes what an
+// earlier, interrupted save has left. Throws if `path` exists and has anything but a checkpoint.
+int begin_checkpoint(const std::string& path);
+std::string unfinished_name(const std::string& path, int number);
 
 // Checks that all files are visible here, writes the index, and replaces `path`.
 void commit_checkpoint(const std::string& unfinished, const std::string& path,
@@ -26,7 +28,10 @@ void commit_checkpoint(const std::string& unfinished, const std::string& path,
 // After an error. Throws nothing.
 void discard_checkpoint(const std::string& unfinished) noexcept;
 
-// Opens the files of a checkpoint, or of a folder or a file that another program has written.
-std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& path);
+// Lists the files of a checkpoint, or of a folder or a file that another program has written. One
+// rank makes the list, so that all ranks open the same files if the checkpoint is replaced
+// meanwhile.
+std::string find_checkpoint(const std::string& path);
+std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& list);
 
 }  // namespace distrun::internal

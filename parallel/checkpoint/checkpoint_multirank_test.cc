@@ -18,6 +18,7 @@
 #include "distrun/checkpoint.h"
 #include "distrun/device_mesh.h"
 #include "distrun/tensor_parallel.h"
+#include "distrun/zero_redundancy_optimizer.h"
 #include "parallel/fsdp/test/fsdp_multirank_fixture.h"
 
 namespace distrun {
@@ -206,6 +207,110 @@ TYPED_TEST(CheckpointOptimizerMultirankTest, TrainingGoesOnAfterLoading) {
   Base::expect_values(loaded.full_state_dict(), *Base::plain_copy(saved), 0);
 }
 
+// Each rank has the state of its share.
+TEST_F(CheckpointMultirankTest, ASharedOptimizerContinuesAfterTwoSavesAndAsAPlainOne) {
+  const auto make = [] {
+    torch::manual_seed(3);
+    return torch::nn::Sequential(torch::nn::Linear(4, 6), torch::nn::Linear(6, 3));
+  };
+  const auto step = [](torch::nn::Sequential& net, torch::optim::Optimizer& optimizer, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      optimizer.zero_grad();
+      (net->forward(at::ones({2, 4})) - 1).pow(2).sum().backward();
+      optimizer.step();
+    }
+  };
+  torch::nn::Sequential net = make(), plain = make(), expected = make();
+  for (int round = 0; round < 2; ++round) {
+    torch::nn::Sequential next = make();
+    ZeroRedundancyOptimizer<torch::optim::Adam> optimizer(next->parameters(), 0.01);
+    if (round > 0) {
+      CheckpointState loaded = state_of(*next, optimizer);
+      load_checkpoint(path_, loaded);
+    }
+    step(next, optimizer, 3);
+    EXPECT_EQ(optimizer.state().size() == next->parameters().size(), get_world_size() == 1);
+    save_checkpoint(path_, state_of(*next, optimizer));
+    net = next;
+  }
+  torch::optim::Adam of_plain(plain->parameters(), 0.01), of_expected(expected->parameters(), 0.01);
+  step(expected, of_expected, 9);
+  CheckpointState loaded = state_of(*plain, of_plain);
+  load_checkpoint(path_, loaded);
+  step(plain, of_plain, 3);
+  for (std::size_t i = 0; i < expected->parameters().size(); ++i) {
+    EXPECT_TRUE(plain->parameters()[i].allclose(expected->parameters()[i], 1e-6, 1e-7)) << i;
+  }
+}
+
+// A load that fails leaves the optimizer as it is.
+TEST_F(CheckpointMultirankTest, AFailedLoadDoesNotChangeTheOptimizer) {
+  torch::nn::Linear net(3, 2), other(4, 2);
+  torch::optim::Adam optimizer(net->parameters()), of_other(other->parameters());
+  save_checkpoint(path_, state_of(*other, of_other));
+  net->forward(at::ones({1, 3})).sum().backward();
+  optimizer.step();
+  CheckpointState state = state_of(*net, optimizer);
+  EXPECT_THROW(load_checkpoint(path_, state), c10::ValueError);
+  EXPECT_EQ(optimizer.state().size(), 2);
+}
+
+TEST_F(CheckpointMultirankTest, RanksThatPassDifferentPathsThrow) {
+  const std::string own = path_ + std::to_string(get_rank());
+  const std::string error =
+      error_of<c10::ValueError>([&] { save_checkpoint(own, state_of(at::zeros({1}))); });
+  if (get_world_size() == 1) return;
+  EXPECT_EQ(error, "save_checkpoint: rank 0 saves to '" + path_ + "0' and rank 1 to '" + path_ +
+                       "1'; expected the same path");
+}
+
+// Only rank 0 cannot copy its state.
+TEST_F(CheckpointMultirankTest, AnErrorOfTheStateOnOneRankIsOneOnAll) {
+  torch::nn::Linear net(3, 2);
+  torch::optim::Adam optimizer(net->parameters());
+  net->forward(at::ones({1, 3})).sum().backward();
+  optimizer.step();
+  CheckpointState state = state_of(*net, optimizer);
+  if (get_rank() == 0) state.add("optim.state.weight.step", at::zeros({}));
+  EXPECT_THAT(error_of([&] { save_checkpoint(path_, state); }),
+              HasSubstr("save_checkpoint: rank 0: CheckpointState: 'optim.state.weight.step' at [] "
+                        "is added twice; use a prefix"));
+  AsyncCheckpoint checkpoint;
+  checkpoint.save(path_, state);
+  EXPECT_THAT(error_of([&] { checkpoint.wait(); }), HasSubstr("is added twice; use a prefix"));
+}
+
+TEST_F(CheckpointMultirankTest, AnAsyncCheckpointNeedsItsGroup) {
+  auto checkpoint = std::make_unique<AsyncCheckpoint>();
+  save_checkpoint(path_, state_of(at::ones({4})));
+  barrier();
+  destroy_process_group();
+  checkpoint->save(path_, state_of(at::zeros({4})));
+  EXPECT_THAT(error_of([&] { checkpoint->wait(); }), HasSubstr("has been destroyed"));
+  checkpoint = std::make_unique<AsyncCheckpoint>();
+  init_process_group({.timeout = std::chrono::seconds(30)});
+  EXPECT_EQ(error_of([&] { checkpoint->save(path_, {}); }),
+            "AsyncCheckpoint: it was created before init_process_group(); create it afterwards");
+  const at::Tensor loaded = at::zeros({4});
+  CheckpointState state = state_of(loaded);
+  load_checkpoint(path_, state);  // The old one remains.
+  EXPECT_TRUE(loaded.equal(at::ones({4})));
+}
+
+TEST_F(CheckpointMultirankTest, ParametersWithoutElementsAreSaved) {
+  struct EmptyImpl : torch::nn::Module {
+    at::Tensor none = register_parameter("none", at::zeros({0, 3})),
+               some = register_parameter("some", at::ones({5}));
+    at::Tensor forward(const at::Tensor& x) { return x + some.sum() + none.sum(); }
+  };
+  FullyShardedDataParallel fsdp(std::make_shared<EmptyImpl>());
+  save_checkpoint(path_, state_of(fsdp));
+  EmptyImpl plain;
+  CheckpointState state = state_of(plain);
+  load_checkpoint(path_, state);
+  EXPECT_TRUE(plain.some.equal(at::ones({5})));
+}
+
 // Before its first step, an optimizer has nothing; loading restores this too.
 TEST_F(CheckpointMultirankTest, AnOptimizerBeforeItsFirstStepLoadsAsSuch) {
   torch::nn::Linear net(3, 2);
@@ -342,7 +447,7 @@ TEST_F(CheckpointMultirankTest, TheErrorOfAnAsynchronousSaveArrivesOnce) {
   barrier();
   checkpoint.save(path_, state_of(at::zeros({1})));
   EXPECT_THAT(error_of([&] { checkpoint.save(path_ + "2", state_of(at::zeros({1}))); }),
-              HasSubstr("exists and is not a checkpoint of distrun"));
+              HasSubstr("exists and is not a folder"));
   checkpoint.wait();
   EXPECT_FALSE(fs::exists(path_ + "2"));
 }

@@ -13,6 +13,8 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include "common/text/valid_utf8.h"
+#include "distrun/detail/divided_optimizer.h"
 #include "parallel/checkpoint/box.h"
 #include "parallel/checkpoint/optimizer_fields.h"
 #include "parallel/checkpoint/safetensors.h"
@@ -68,6 +70,8 @@ void CheckpointState::add_part(CheckpointPart part) {
   TORCH_CHECK_VALUE(internal::has_safetensors_dtype(part.values.scalar_type()),
                     "CheckpointState: '", part.name, "' has dtype ", part.values.scalar_type(),
                     ", which safetensors files do not have");
+  TORCH_CHECK_VALUE(valid_utf8(part.name) == part.name, "CheckpointState: the name '",
+                    valid_utf8(part.name), "' is not valid UTF-8");
   TORCH_CHECK_VALUE(part.name != "__metadata__",
                     "CheckpointState: '__metadata__' cannot be the name of a tensor");
   const bool is_new = added_.emplace(part.name, part.offsets).second;
@@ -94,8 +98,10 @@ void CheckpointState::add_optimizer(torch::optim::Optimizer& optimizer, torch::n
                                     const std::string& prefix) {
   AddedOptimizer added{.optimizer = &optimizer, .prefix = prefix, .places = {}};
   const auto places = internal::places_in(module);
+  const auto* const divided = dynamic_cast<const internal::DividedOptimizer*>(&optimizer);
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
+      if (divided != nullptr && !divided->updates(parameter)) continue;
       const auto place = std::find_if(places.begin(), places.end(), [&](const TensorPlace& one) {
         return one.tensor.is_same(parameter);
       });
@@ -135,9 +141,13 @@ CheckpointState state_to_save(const CheckpointState& state) {
 
 StateToLoad state_to_load(const CheckpointState& state,
                           const std::function<bool(const std::string&)>& has) {
-  StateToLoad all{.state = state, .finish = {}};
+  StateToLoad all{.state = state, .finish = {}, .undo = {}};
   for (const auto& added : CheckpointAccess::optimizers(state)) {
+    auto& kept = added->optimizer->state();
     for (const TensorPlace& place : added->places) {
+      void* const key = place.tensor.unsafeGetTensorImpl();
+      const bool is_new = kept.find(key) == kept.end();
+      const auto forget = [optimizer = added->optimizer, key] { optimizer->state().erase(key); };
       bool has_any = false;
       for (const OptimizerField& field : fields_at(*added, place, /*creates=*/true)) {
         const std::string name = name_of_field(*added, place, field);
@@ -145,8 +155,8 @@ StateToLoad state_to_load(const CheckpointState& state,
         has_any = true;
         add_to_load(all, place, name, field);
       }
-      // As before its first step.
-      if (!has_any) added->optimizer->state().erase(place.tensor.unsafeGetTensorImpl());
+      if (is_new) all.undo.emplace_back(forget);
+      if (!has_any) all.finish.emplace_back(forget);  // As before its first step.
     }
   }
   return all;

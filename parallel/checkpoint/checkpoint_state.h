@@ -35,12 +35,16 @@ struct CheckpointAccess {
 CheckpointState state_to_save(const CheckpointState& state);
 
 // With tensors for what the checkpoint has of the optimizers. Creates them if they are missing.
-// Call the functions in `finish` after loading.
+// Call the functions in `finish` after loading, or those in `undo` if the checkpoint does not fit.
 struct StateToLoad {
   CheckpointState state;
-  std::vector<std::function<void()>> finish;
+  std::vector<std::function<void()>> finish, undo;
 };
 StateToLoad state_to_load(const CheckpointState& state,
                           const std::function<bool(const std::string&)>& has);
+
+// save_checkpoint() of the state that `make` returns. All ranks throw the error of any.
+void save_state(const std::string& path, const std::function<CheckpointState()>& make,
+                const Group& group);
 
 }  // namespace distrun::internal

@@ -146,6 +146,9 @@ TEST_F(CheckpointTest, APartOfATensorIsReadFromItsBlocksOnly) {
   load_checkpoint(path_, state);
   EXPECT_TRUE(row[0].equal(whole[3]));
   EXPECT_THAT(error_of([&] { load(whole); }), HasSubstr("is damaged"));
+  CheckpointState last;
+  last.add_part({"x", {16, 65536}, {15, 0}, row});
+  EXPECT_THAT(error_of([&] { load_checkpoint(path_, last); }), HasSubstr("is damaged"));
 }
 
 TEST_F(CheckpointTest, ConvertsToTheDtypeOfTheState) {
@@ -166,14 +169,34 @@ TEST_F(CheckpointTest, ReplacesAnOlderCheckpointAndLeavesNothingElse) {
   EXPECT_THAT(names_in(path_), UnorderedElementsAre("checkpoint.json", fs::path(file_).filename()));
 }
 
+TEST_F(CheckpointTest, ValuesThatAreConjugatedLaterAreSavedAsTheyAre) {
+  const at::Tensor values = at::complex(at::rand({3}), at::rand({3}));
+  save(values.conj());
+  EXPECT_TRUE(load(values).equal(values.conj().resolve_conj()));
+  save(at::imag(values.conj()));  // Is negated later.
+  EXPECT_TRUE(load(at::zeros({3})).equal(-at::imag(values)));
+}
+
+TEST_F(CheckpointTest, ALinkToACheckpointRemains) {
+  save(at::zeros({4}));
+  fs::create_directory_symlink(path_, path_ + "-link");
+  save_checkpoint(path_ + "-link", state_of({{"x", at::ones({4})}}));
+  EXPECT_TRUE(fs::is_symlink(path_ + "-link"));
+  EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+  fs::create_directory_symlink(path_ + "-none", path_ + "-dangling");
+  EXPECT_THAT(error_of([&] { save_checkpoint(path_ + "-dangling", {}); }),
+              HasSubstr("-dangling is a link to a path that does not exist"));
+}
+
 // As a killed process leaves it.
 TEST_F(CheckpointTest, RemovesWhatAnInterruptedSaveHasLeft) {
   save(at::zeros({4}));
   fs::create_directory(path_ + ".tmp-1");
   write(path_ + ".tmp-1/shard-00001-model-00001-of-00001.safetensors", "half a file");
+  fs::create_directory(path_ + ".tmp-mine");
   EXPECT_TRUE(load(at::zeros({4})).equal(at::zeros({4})));
   save(at::ones({4}));
-  EXPECT_THAT(names_in(folder_.path() + "/run"), ElementsAre("last"));
+  EXPECT_THAT(names_in(folder_.path() + "/run"), UnorderedElementsAre("last", "last.tmp-mine"));
 }
 
 // Kills a process that saves 1, 2, 3, …, each time while it writes the folder of the next one.
@@ -213,27 +236,45 @@ TEST_F(CheckpointTest, LoadsTheOldCheckpointIfTheNewOneIsNotInPlace) {
   EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
 }
 
-TEST_F(CheckpointTest, DoesNotReplaceAFolderThatIsNoCheckpoint) {
+TEST_F(CheckpointTest, DoesNotReplaceAFolderThatHasOtherFiles) {
+  const std::string to_do = "; remove it, or save elsewhere";
   fs::create_directories(path_);
   write(path_ + "/thesis.txt", "years of work");
   EXPECT_EQ(error_of([&] { save(at::ones({4})); }),
             "save_checkpoint: rank 0: " + path_ +
-                " exists and is not a checkpoint of distrun; remove it, or save elsewhere");
+                " has thesis.txt, which is no part of a checkpoint" + to_do);
   EXPECT_EQ(bytes_of(path_ + "/thesis.txt"), "years of work");
+  std::remove((path_ + "/thesis.txt").c_str());
+  save(at::ones({4}));
+  save_checkpoint(path_ + "/step2", state_of({{"x", at::ones({4})}}));
+  EXPECT_THAT(error_of([&] { save(at::ones({4})); }),
+              HasSubstr(" has step2, which is no part of a checkpoint"));
+  const std::string other = path_ + "-other";
+  fs::create_directories(other);
+  write(other + "/checkpoint.json", "{}");
+  EXPECT_THAT(error_of([&] { save_checkpoint(other, {}); }),
+              HasSubstr(other + " exists and is not a checkpoint of distrun: "));
+  EXPECT_EQ(bytes_of(other + "/checkpoint.json"), "{}");
+  write(path_ + "-file", "a file");
+  EXPECT_THAT(error_of([&] { save_checkpoint(path_ + "-file", {}); }),
+              HasSubstr("-file exists and is not a folder"));
+  for (const std::string path : {"", ".", "/"}) {
+    EXPECT_THAT(error_of([&] { save_checkpoint(path, {}); }),
+                HasSubstr("' is not a path to a folder with a name"));
+  }
 }
 
 // As on a file system that only one machine sees.
 TEST_F(CheckpointTest, NamesAFileThatTheFirstRankDoesNotSee) {
   save(at::ones({4}));
-  const std::string unfinished = internal::begin_checkpoint(path_);
+  const std::string unfinished =
+      internal::unfinished_name(path_, internal::begin_checkpoint(path_));
   EXPECT_EQ(error_of([&] {
               internal::commit_checkpoint(unfinished, path_, {{.name = "shard", .bytes = 3}});
             }),
             unfinished + "/shard of another rank is not here; all ranks must see the same folder");
   internal::discard_checkpoint(unfinished);
   EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
-  EXPECT_EQ(error_of<c10::ValueError>([] { internal::begin_checkpoint(""); }),
-            "save_checkpoint: the path is empty");
 }
 
 TEST_F(CheckpointTest, NamesTheFileThatIsDamaged) {
@@ -278,6 +319,22 @@ TEST_F(CheckpointTest, LoadsFilesOfOtherPrograms) {
   state.add("x", target);
   load_checkpoint(path_ + "/model.safetensors", state);
   EXPECT_TRUE(target.equal(values));
+  write(path_ + "/copy.safetensors", bytes);
+  EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ + " has elements of 'x' twice");
+  std::string unknown = bytes;
+  unknown.replace(unknown.find("F32"), 3, "Q32");
+  std::remove((path_ + "/copy.safetensors").c_str());
+  write(path_ + "/model.safetensors", unknown);
+  EXPECT_EQ(error_of_load(),
+            "load_checkpoint: rank 0: 'x' has in " + path_ + " a dtype that is not supported");
+  entries[0].box.sizes = {8};
+  entries[0].box.offsets = {4};
+  internal::place_entries(entries);
+  write(path_ + "/model.safetensors", internal::safetensors_header(entries) + std::string(32, 'x'));
+  const at::Tensor half = at::zeros({12});
+  CheckpointState all = state_of({{"x", half}});
+  EXPECT_EQ(error_of([&] { load_checkpoint(path_, all); }),
+            "load_checkpoint: rank 0: " + path_ + " has 8 of the 12 elements of 'x' on this rank");
   write(path_ + "/model.safetensors", bytes.substr(0, bytes.size() - 1));
   EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ +
                                  "/model.safetensors is damaged: 'x': its data is not in the file");
@@ -294,6 +351,11 @@ TEST_F(CheckpointTest, NamesWhatTheCheckpointLacks) {
   save(at::ones({5}));
   EXPECT_EQ(error_of_load(),
             "load_checkpoint: rank 0: 'x' has sizes [5] in " + path_ + "; expected [4]");
+  EXPECT_THAT(error_of([&] {
+                CheckpointState expanded = state_of({{"x", at::zeros({1}).expand({5})}});
+                load_checkpoint(path_, expanded);
+              }),
+              HasSubstr("'x' is an expanded tensor, which cannot be loaded; use contiguous()"));
   save_checkpoint(path_, state_of({{"y", at::ones({4})}}));
   EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ + " has no 'x'");
 }
@@ -309,6 +371,8 @@ TEST_F(CheckpointTest, NamesWhatIsWrongWithAPart) {
   EXPECT_THAT(error({"x", {4}, {0, 0}, at::zeros({4})}), HasSubstr("is not within the sizes"));
   EXPECT_EQ(error({"x", {1}, {0}, at::zeros({1}, at::kComplexDouble)}),
             "CheckpointState: 'x' has dtype ComplexDouble, which safetensors files do not have");
+  EXPECT_THAT(error({"\xff", {1}, {0}, at::zeros({1})}),
+              HasSubstr("CheckpointState: the name '\uFFFD' is not valid UTF-8"));
   EXPECT_EQ(error({"__metadata__", {1}, {0}, at::zeros({1})}),
             "CheckpointState: '__metadata__' cannot be the name of a tensor");
   state.add("x", at::zeros({2}));

@@ -24,10 +24,10 @@ namespace distrun::internal {
 
 struct SafetensorsEntry {
   std::string name;
-  at::ScalarType dtype = at::kFloat;
-  Box box;                  // The part of the tensor.
-  std::uint64_t begin = 0;  // In the data: set by place_entries() or by the parser.
-  std::uint64_t bytes = 0;  // The same.
+  at::ScalarType dtype = at::kFloat;  // Undefined if the parser does not know it.
+  Box box;                            // The part of the tensor.
+  std::uint64_t begin = 0;            // In the data: set by place_entries() or by the parser.
+  std::uint64_t bytes = 0;            // The same.
 };
 
 // Whether the format has the dtype.

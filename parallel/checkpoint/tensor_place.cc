@@ -95,6 +95,8 @@ std::vector<TensorPlace> places_in(torch::nn::Module& module) {
     if (shard != nullptr) {
       found.boxes = boxes_of_range(local, shard->offset, shard->values.numel());
       for (Box& box : found.boxes) box = moved(std::move(box), whole.box.offsets);
+      // Without elements, each rank has all of it.
+      if (whole.box.numel() == 0) found.boxes = {whole.box};
     }
     places.push_back(std::move(found));
   }

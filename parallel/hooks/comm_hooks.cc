@@ -7,7 +7,7 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
-#include "parallel/hooks/allreduce_future.h"
+#include "parallel/hooks/mean_future.h"
 
 namespace distrun {
 
@@ -28,8 +28,15 @@ Future mean_future(const Group& group, int size, const at::Tensor& tensor) {
       c10::TensorType::get());
 }
 
+void check_dense(const at::Tensor& buffer, const char* hook) {
+  TORCH_CHECK_VALUE(buffer.layout() == at::kStrided, hook, " on rank ", get_rank(),
+                    ": the bucket has sparse gradients; use allreduce_hook, or a layer without "
+                    "sparse gradients");
+}
+
 at::Tensor replace_buffer(c10d::GradBucket& bucket, at::ScalarType dtype) {
   at::Tensor original = bucket.getBuffer();
+  check_dense(original, "compress wrapper");
   at::Tensor converted = original.to(dtype);
   bucket.setBuffer(converted);
   return original;
@@ -54,6 +61,7 @@ Future compressed_mean(const Group& group, c10d::GradBucket& bucket, at::ScalarT
                        const char* hook) {
   const int size = size_for_hook(group, hook);
   const at::Tensor& buffer = bucket.getBuffer();
+  check_dense(buffer, hook);
   return decompressed(mean_future(group, size, buffer.to(dtype)), buffer);
 }
 

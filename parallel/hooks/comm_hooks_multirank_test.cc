@@ -1,6 +1,9 @@
+#include <ATen/ops/full.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/nn/modules/embedding.h>
 
 #include "distrun/comm_hooks.h"
+#include "distrun/power_sgd_hook.h"
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
@@ -134,6 +137,25 @@ TEST_F(CommHooksMultirankTest, NamesTheWrapperOfAHookWithoutAFuture) {
       error_of([&] { gradients_of(CommHook(fp16_compress_wrapper(empty))); }),
       HasSubstr("compress wrapper: the wrapped hook has returned a null Future; expected one "
                 "that holds the gradients"));
+}
+
+TEST_F(CommHooksMultirankTest, HooksThatCompressRejectSparseGradients) {
+  PowerSGDState state({.start_powerSGD_iter = 2});
+  const std::vector<std::pair<std::string, CommHook>> hooks = {
+      {"fp16_compress_hook", with_state(Group(), fp16_compress_hook)},
+      {"compress wrapper", with_state(Group(), bf16_compress_wrapper(allreduce_hook))},
+      {"powerSGD_hook", with_state(state, powerSGD_hook)},
+      {"batched_powerSGD_hook", with_state(state, batched_powerSGD_hook)}};
+  for (const auto& [name, hook] : hooks) {
+    DistributedDataParallel ddp(
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 2).sparse(true)));
+    ddp.register_comm_hook(hook);
+    const at::Tensor sum = ddp(at::full({1}, get_rank(), at::kLong)).sum();
+    EXPECT_THAT(error_of([&] { sum.backward(); }),
+                StartsWith(name + " on rank " + std::to_string(get_rank()) +
+                           ": the bucket has sparse gradients; use allreduce_hook, or a layer "
+                           "without sparse gradients"));
+  }
 }
 
 }  // namespace

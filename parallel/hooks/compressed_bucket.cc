@@ -17,7 +17,8 @@ void add_error(CompressedBucket& bucket, TensorOfBucket& errors) {
         error->second.sizes() == bucket.input.sizes(), "PowerSGD on rank ", get_rank(),
         ": the saved error of bucket ", bucket.index, " has ", error->second.numel(),
         " elements, and the bucket has ", bucket.input.numel(),
-        "; after PowerSGDState::load(), use the model and the bucket_cap_mb of the saved run");
+        "; use a state for one DistributedDataParallel; after PowerSGDState::load(), use the "
+        "model and the bucket_cap_mb of the saved run");
     bucket.input.add_(error->second);
   }
   bucket.before = bucket.input.clone();

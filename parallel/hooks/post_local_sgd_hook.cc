@@ -13,7 +13,7 @@
 #include <torch/serialize/output-archive.h>
 
 #include "distrun/process_group.h"
-#include "parallel/hooks/allreduce_future.h"
+#include "parallel/hooks/mean_future.h"
 
 namespace distrun {
 
@@ -40,6 +40,8 @@ int ranks_of_this_node() {
 PostLocalSGDState::PostLocalSGDState(PostLocalSGDOptions options)
     : data_(std::make_shared<Data>(Data{.options = std::move(options)})) {
   PostLocalSGDOptions& mine = data_->options;
+  TORCH_CHECK_VALUE(!mine.subgroup || mine.subgroup->is_member(), "PostLocalSGDState on rank ",
+                    get_rank(), ": this rank is not in the subgroup; pass each rank its own");
   if (mine.subgroup || !mine.post_local_gradient_allreduce) return;
   mine.subgroup = new_subgroups(ranks_of_this_node()).own;
 }

@@ -151,5 +151,14 @@ TEST_F(PostLocalSgdMultirankTest, RejectsAnArchiveOfSomethingElse) {
                          "archive that a PostLocalSGDState has saved"));
 }
 
+TEST_F(PostLocalSgdMultirankTest, RejectsASubgroupWithoutThisRank) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a second rank";
+  const Group first = new_group({0});
+  if (first.is_member()) return;
+  EXPECT_EQ(error_of([&] { PostLocalSGDState({.subgroup = first}); }),
+            "PostLocalSGDState on rank " + std::to_string(get_rank()) +
+                ": this rank is not in the subgroup; pass each rank its own");
+}
+
 }  // namespace
 }  // namespace distrun

@@ -13,7 +13,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "distrun/collectives.h"
-#include "parallel/hooks/allreduce_future.h"
+#include "parallel/hooks/mean_future.h"
 #include "parallel/hooks/power_sgd_data.h"
 
 namespace distrun {
@@ -136,6 +136,7 @@ Future powerSGD_hook(const PowerSGDState& state, c10d::GradBucket& bucket) {
   PowerSGDData& data = state.data();
   const Group& group = data.options.process_group;
   const int size = internal::size_for_hook(group, "powerSGD_hook");
+  internal::check_dense(bucket.getBuffer(), "powerSGD_hook");
   const at::NoGradGuard no_grad;
   if (data.is_warming_up()) return whole_mean(data, bucket, size);
 
@@ -160,6 +161,7 @@ Future powerSGD_hook(const PowerSGDState& state, c10d::GradBucket& bucket) {
 Future batched_powerSGD_hook(const PowerSGDState& state, c10d::GradBucket& bucket) {
   PowerSGDData& data = state.data();
   const int size = internal::size_for_hook(data.options.process_group, "batched_powerSGD_hook");
+  internal::check_dense(bucket.getBuffer(), "batched_powerSGD_hook");
   const at::NoGradGuard no_grad;
   if (data.is_warming_up()) return whole_mean(data, bucket, size);
 

@@ -365,7 +365,8 @@ TEST_F(PowerSgdMultirankTest, RejectsASavedStateOfOtherBuckets) {
   EXPECT_THAT(error_of([&] { reduced(resumed, random_gradients(resumed)); }),
               HasSubstr("PowerSGD on rank " + std::to_string(get_rank()) +
                         ": the saved error of bucket 0 has 600 elements, and the bucket has 620; "
-                        "after PowerSGDState::load(), use the model and the bucket_cap_mb of the "
+                        "use a state for one DistributedDataParallel; after "
+                        "PowerSGDState::load(), use the model and the bucket_cap_mb of the "
                         "saved run"));
 }
 

@@ -1,6 +1,7 @@
 #include "distrun/sync_batch_norm.h"
 
 #include <ios>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,9 +176,14 @@ at::Tensor SyncBatchNormImpl::synchronized_forward(const at::Tensor& input) {
   const at::Tensor& one = any_tensor(*this).defined() ? any_tensor(*this) : input;
   const c10::Device device = one.defined() ? one.device() : c10::Device(at::kCPU);
   const std::int64_t channels = options.num_features();
-  if (compared_in_ != process_group) {
+  // Not the Group: Group() also equals itself after destroy_process_group() and another
+  // init_process_group().
+  const auto& group = process_group.process_group();
+  using WeakGroup = c10::weak_intrusive_ptr<c10d::ProcessGroup>;
+  const auto* const compared = static_cast<const WeakGroup*>(compared_in_.get());
+  if (compared == nullptr || compared->lock() != group) {
     internal::compare_channels(channels, device, process_group);
-    compared_in_ = process_group;
+    compared_in_ = std::make_shared<WeakGroup>(group);
   }
   OwnBatch own = {.problem = problem_with(input, *this), .graph = graph_kind(input, *this)};
   AllBatches all;

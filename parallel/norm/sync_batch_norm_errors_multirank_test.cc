@@ -116,5 +116,16 @@ TEST_F(SyncBatchNormErrorsMultirankTest, ARankOutsideItsGroupIsAnError) {
   EXPECT_EQ(error_of([&] { norm(x); }), "no error");
 }
 
+// As after a restart within the processes: rank 0 keeps its layer.
+TEST_F(SyncBatchNormErrorsMultirankTest, LayersCompareTheirChannelsAgainInANewGroup) {
+  SyncBatchNorm layer(3);
+  layer(at::ones({2, 3}) * (1 + get_rank()));
+  barrier();
+  destroy_process_group();
+  init_process_group({.timeout = std::chrono::seconds(30)});
+  if (get_rank() != 0) layer = SyncBatchNorm(3);
+  EXPECT_EQ(layer(at::ones({2, 3}) * (1 + get_rank())).size(1), 3);
+}
+
 }  // namespace
 }  // namespace distrun

@@ -1,6 +1,8 @@
 #include "distrun/detail/zero_redundancy_core.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
@@ -9,7 +11,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -96,6 +98,20 @@ bool has_cpu_backend(const Group& group) {
   const std::vector<c10::Device> devices = group->getDeviceTypes();
   return std::any_of(devices.begin(), devices.end(),
                      [](const c10::Device& one) { return one.is_cpu(); });
+}
+
+// Of what the ranks must have in common to send their shares.
+std::size_t hash_of(const Shares& shares) {
+  std::size_t hash = 0;
+  const auto add = [&](std::size_t one) { hash = (hash ^ one) * 0x9E3779B97F4A7C15; };
+  for (const auto& share : shares) {
+    add(share.size());
+    for (const at::Tensor& one : share) {
+      add(static_cast<std::size_t>(one.numel()));
+      add(static_cast<std::size_t>(one.scalar_type()));
+    }
+  }
+  return hash;
 }
 
 // Throws on every rank.
@@ -246,17 +262,23 @@ at::Tensor ZeroRedundancyCore::Impl::step_here(Optimizer& optimizer,
 }
 
 void ZeroRedundancyCore::Impl::send_and_report(const StepFailure& failure) {
-  const bool reports = has_cpu_backend(group);
-  if (failure.thrown && !reports) std::rethrow_exception(failure.thrown);
-  const at::Tensor has_failed = at::full({1}, failure.thrown ? 1 : 0, at::kByte);
-  Work report;
-  if (reports) {
-    report = all_reduce(has_failed, ReduceOp::MAX, {.group = group, .async_op = true});
+  if (!has_cpu_backend(group)) {
+    if (failure.thrown) std::rethrow_exception(failure.thrown);
+    sync.start(shares()).finish();
+    return;
   }
-  ParameterSync::Sending sending = sync.start(shares());
-  report.wait();
-  sending.finish();
-  if (reports && has_failed.item<int>() != 0) throw_failure_of_step(failure, group);
+  // The largest and the smallest hash differ if ranks would send different parameters.
+  const Shares to_send = shares();
+  const auto hash = static_cast<std::int64_t>(hash_of(to_send) >> 1);
+  const std::vector<std::int64_t> own = {failure.thrown ? 1 : 0, hash, -hash};
+  const at::Tensor report = at::tensor(own, at::kLong);
+  all_reduce(report, ReduceOp::MAX, {.group = group});
+  const bool agree = report[1].item<std::int64_t>() == -report[2].item<std::int64_t>();
+  TORCH_CHECK_VALUE(agree, "ZeroRedundancyOptimizer::step on rank ", get_rank(),
+                    ": ranks would send different parameters; freeze parameters, and change their "
+                    "dtype, on every rank");
+  sync.start(to_send).finish();
+  if (report[0].item<std::int64_t>() != 0) throw_failure_of_step(failure, group);
 }
 
 ZeroRedundancyCore::ZeroRedundancyCore(const ParamGroups& groups, const Group& group,
@@ -293,7 +315,9 @@ at::Tensor ZeroRedundancyCore::step(Optimizer& optimizer, const Optimizer::LossC
   } catch (...) {
     failure = {std::current_exception(), "an exception that does not derive from std::exception"};
   }
-  if (impl_->ranks > 1) {
+  if (impl_->ranks == 1) {
+    if (!failure.thrown) impl_->sync.prepare(impl_->shares());
+  } else {
     try {
       impl_->send_and_report(failure);
     } catch (...) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
@@ -211,6 +212,31 @@ TEST_F(ZeroRedundancyErrorsMultirankTest, KnowsNoRankOfAnotherTensor) {
   EXPECT_EQ(error_of<c10::ValueError>([&] { zero.rank_of(at::ones({3})); }),
             "ZeroRedundancyOptimizer: rank_of() got a tensor that is not a parameter of this "
             "optimizer");
+}
+
+TEST_F(ZeroRedundancyErrorsMultirankTest, EveryRankRejectsAParameterThatIsFrozenOnOneRank) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a second rank";
+  Tensors parameters = parameters_of({{3}, {4}, {5}});
+  ZeroAdam optimizer(parameters, 0.1);
+  for (at::Tensor& one : parameters) one.mutable_grad() = at::ones_like(one);
+  if (is_last()) parameters[0].requires_grad_(false);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { optimizer.step(); }),
+            "ZeroRedundancyOptimizer::step on rank " + std::to_string(get_rank()) +
+                ": ranks would send different parameters; freeze parameters, and change their "
+                "dtype, on every rank");
+  parameters[0].requires_grad_();
+  optimizer.step();  // The group remains usable.
+}
+
+// Also on one rank, which sends nothing.
+TEST_F(ZeroRedundancyErrorsMultirankTest, AFrozenParameterDoesNotKeepABucket) {
+  Tensors parameters = parameters_of({{30}, {40}});
+  ZeroAdam optimizer(parameters, 0.1, {.parameters_as_bucket_view = true});
+  for (at::Tensor& one : parameters) one.mutable_grad() = at::ones_like(one);
+  optimizer.step();
+  parameters[0].requires_grad_(false);
+  optimizer.step();
+  EXPECT_EQ(parameters[0].storage().nbytes(), parameters[0].nbytes());
 }
 
 }  // namespace

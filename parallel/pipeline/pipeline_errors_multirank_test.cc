@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/linear.h>
 
+#include "distrun/distributed_data_parallel.h"
 #include "parallel/pipeline/test/pipeline_multirank_fixture.h"
 
 namespace distrun {
@@ -250,6 +251,35 @@ TEST_F(PipelineErrorsMultirankTest, RejectsInvalidStages) {
   EXPECT_EQ(
       error_of<c10::ValueError>([&] { ScheduleGPipe(stage, 0); }),
       "pipeline on rank " + std::to_string(rank) + ": n_microbatches is 0; expected 1 or more");
+}
+
+// It would reduce with the gradients of a few micro-batches only.
+TEST_F(PipelineErrorsMultirankTest, RejectsADistributedDataParallelWithinTheModule) {
+  torch::nn::Linear net(3, 3);
+  const Group alone = new_group({get_rank()}, {.use_local_synchronization = true});
+  DistributedDataParallel ddp(net, {.process_group = alone});
+  EXPECT_EQ(error_of<c10::ValueError>(
+                [&] { PipelineStage<torch::nn::Linear>(net, get_rank(), get_world_size()); }),
+            "PipelineStage on rank " + std::to_string(get_rank()) +
+                ": a DistributedDataParallel reduces parameter 'weight'; make it the module of the "
+                "stage, with nothing around it");
+}
+
+TEST_F(PipelineErrorsMultirankTest, SaysThatTheLossRequiresNoGradient) {
+  torch::nn::Linear net(3, 3);
+  for (at::Tensor& one : net->parameters()) one.requires_grad_(false);
+  PipelineStage<torch::nn::Linear> stage(net, get_rank(), get_world_size(),
+                                         {.group = connected_group()});
+  ScheduleGPipe schedule(stage, 2, [](const at::Tensor& output, const at::Tensor& /*target*/) {
+    return output.sum();
+  });
+  const std::string error = error_of([&] {
+    schedule.step({.args = {at::ones({4, 3})}, .target = at::ones({4})});
+  });
+  if (!stage.is_last()) return;  // Other ranks have done their part of the step.
+  EXPECT_THAT(error,
+              HasSubstr("the loss requires no gradient: neither the last stage nor an earlier one "
+                        "has parameters that do, or the loss function detaches them"));
 }
 
 }  // namespace

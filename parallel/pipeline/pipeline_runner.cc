@@ -128,6 +128,10 @@ void PipelineRunner::forward(Step& step, int microbatch) {
   if (!step.trains()) its.inputs.clear();
   if (!step.targets.empty()) {
     its.outputs = {loss_of(outputs, std::exchange(step.targets[index], {}))};
+    TORCH_CHECK_VALUE(
+        !step.trains() || its.outputs.front().requires_grad(), rank_and_stage(stage_->place),
+        "the loss requires no gradient: neither the last stage nor an earlier one has "
+        "parameters that do, or the loss function detaches them");
     step.losses.push_back(its.outputs.front().detach());
   }
   if (!step.returns_outputs) return;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
 #include "backends/group/run_collective.h"
@@ -20,6 +22,16 @@ at::Device device_for(const torch::nn::Module& module, const PipelineStageOption
   return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
 }
 
+// It would reduce in the backward of a micro-batch, and with too few of them.
+void check_no_inner_reducer(const torch::nn::Module& module) {
+  for (const auto& one : module.named_parameters()) {
+    const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(one.value());
+    TORCH_CHECK_VALUE(!accumulator || accumulator->post_hooks().empty(), "PipelineStage on rank ",
+                      get_rank(), ": a DistributedDataParallel reduces parameter '", one.key(),
+                      "'; make it the module of the stage, with nothing around it");
+  }
+}
+
 }  // namespace
 
 PipelineStageBase::PipelineStageBase(const std::shared_ptr<torch::nn::Module>& module,
@@ -35,6 +47,7 @@ PipelineStageBase::PipelineStageBase(const std::shared_ptr<torch::nn::Module>& m
   TORCH_CHECK_VALUE(stage_index == get_rank(group), "PipelineStage on rank ", get_rank(),
                     ": stage_index is ", stage_index, "; expected ", get_rank(group),
                     ", the rank in the group");
+  if (!calls.has_reducer) check_no_inner_reducer(*module);
   state_ = std::make_shared<const internal::PipelineStageState>(
       internal::PipelineStageState{std::move(calls),
                                    {stage_index, num_stages},

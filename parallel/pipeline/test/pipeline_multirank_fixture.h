@@ -106,7 +106,7 @@ class PipelineFixture : public MultirankTest {
   static void expect_same_parameters(const torch::nn::Module& got,
                                      const torch::nn::Module& expected, double tolerance = 1e-9) {
     for (const auto& one : expected.named_parameters()) {
-      const at::Tensor& its = got.named_parameters()[one.key()];
+      const at::Tensor its = got.named_parameters()[one.key()];
       expect_near(its.detach(), one.value().detach(), one.key(), tolerance);
       if (one.value().grad().defined()) {
         expect_near(its.grad(), one.value().grad(), "gradient of " + one.key(), tolerance);

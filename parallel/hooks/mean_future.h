@@ -9,6 +9,9 @@ namespace distrun::internal {
 // The number of ranks in `group`.  Throws c10::ValueError if this rank is not one of them.
 int size_for_hook(const Group& group, const char* hook);
 
+// Throws c10::ValueError if the tensor is sparse.
+void check_dense(const at::Tensor& buffer, const char* hook);
+
 // Divides `tensor` by `size` first, so that float16 does not overflow, and sums it in `group`.
 Future mean_future(const Group& group, int size, const at::Tensor& tensor);
 
