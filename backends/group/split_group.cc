@@ -63,7 +63,7 @@ void check_shrink(const CallSite& site, const std::vector<int>& excluded) {
 
 // The backends of the parent, or those of them that the options name.
 std::string backend_of_split(const CallSite& site, const std::string& wanted) {
-  const std::string of_parent = get_backend(site.group);
+  std::string of_parent = get_backend(site.group);
   if (wanted.empty()) return of_parent;
   const auto has = parse_device_backends(of_parent);
   for (const DeviceBackend& one : parse_device_backends(wanted)) {

@@ -182,9 +182,7 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   int rank_of(const at::Tensor& parameter) const { return core_->rank_of(parameter); }
 
   // For checkpoints (checkpoint.h): returns whether this rank updates the parameter.
-  bool updates(const at::Tensor& parameter) const override {
-    return core_->group()->getRank() == rank_of(parameter);
-  }
+  bool updates(const at::Tensor& parameter) const override { return core_->updates(parameter); }
 
   // Returns the JoinHook of this optimizer for a Join (join.h).  A joined rank still updates its
   // share.  List the DistributedDataParallel of the model first: it gives joined ranks the

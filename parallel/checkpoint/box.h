@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace distrun::internal {
@@ -18,7 +19,10 @@ struct Box {
 
   std::int64_t numel() const;
 
-  friend auto operator<=>(const Box&, const Box&) = default;
+  friend bool operator==(const Box&, const Box&) = default;
+  friend bool operator<(const Box& a, const Box& b) {
+    return std::tie(a.offsets, a.sizes) < std::tie(b.offsets, b.sizes);
+  }
 };
 
 // A tensor of these sizes.

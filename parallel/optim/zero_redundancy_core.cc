@@ -401,6 +401,10 @@ c10::Device ZeroRedundancyCore::device() const {
   return first->parameters.front().device();
 }
 
+bool ZeroRedundancyCore::updates(const at::Tensor& parameter) const {
+  return rank_of(parameter) == impl_->rank;
+}
+
 const Group& ZeroRedundancyCore::group() const { return impl_->group; }
 
 }  // namespace distrun::internal

@@ -45,6 +45,7 @@ class ZeroRedundancyCore {
             const Save& save);
 
   int rank_of(const at::Tensor& parameter) const;
+  bool updates(const at::Tensor& parameter) const;
   static std::unique_ptr<JoinHook> join_hook(std::function<void()> step);
   c10::Device device() const;
   const Group& group() const;
