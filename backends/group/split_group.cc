@@ -116,6 +116,7 @@ void replace_default_group(World& world, std::shared_ptr<GroupState> made) {
   for (const auto& group : old) {
     if (group != world.group) internal::abort_group(*group);
   }
+  // An error of a group whose ranks have failed is none of the new group's.
   for (const auto& group : old) static_cast<void>(internal::shut_down(*group));
   const std::string prefix = made->name;
   world = {.group = std::move(made),
@@ -193,7 +194,7 @@ Group shrink_group(const std::vector<int>& ranks_to_exclude, const Group& group,
     replace_default_group(world, std::move(made));
     return {};
   }
-  static_cast<void>(internal::shut_down(state));
+  static_cast<void>(internal::shut_down(state));  // Its error is none of the new group's.
   state.free();
   internal::add_to(world, made);
   return GroupAccess::make(std::move(made));

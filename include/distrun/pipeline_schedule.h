@@ -28,8 +28,8 @@
 // Throws: if a function of a schedule throws on one rank, such as in forward() of a stage, it ends
 // the group (abort_process_group()).  The other ranks then throw c10::DistError in the same step
 // or, if they have done their part, in the next one.  The text names the rank that failed first,
-// and contains its error.  After an exception, a schedule cannot be used.  If the group is the
-// default group, all groups of these ranks end, so give the pipeline its own group.  A batch with
+// and contains its error.  After an exception, a schedule cannot be used.  In the default group, an
+// error ends all groups, so give the pipeline its own group.  A batch with
 // fewer elements than micro-batches is such an error: leave out a short last batch.
 // Thread safety: one thread at a time for each group.
 // PyTorch source: torch/distributed/pipelining/schedules.py.

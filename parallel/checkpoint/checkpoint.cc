@@ -126,19 +126,21 @@ std::vector<PartFacts> facts_of(const CheckpointState& state) {
   return facts;
 }
 
-void check_same_path(const Team& team, const std::string& path) {
-  const auto paths = team.all_gather(path);
-  for (std::size_t rank = 1; rank < paths.size(); ++rank) {
-    TORCH_CHECK_VALUE(paths[rank] == paths[0], "save_checkpoint: ", team.name_of(0), " saves to '",
-                      paths[0], "' and ", team.name_of(rank), " to '", paths[rank],
-                      "'; expected the same path");
-  }
-}
-
-std::vector<std::size_t> own_writes(const Team& team, const CheckpointState& state) {
+// All ranks tell their parts, or why they have none. Returns those that this rank writes.
+std::vector<std::size_t> own_writes(const Team& team, const std::string& path,
+                                    const CheckpointState& state, const std::string& error) {
+  const auto said = team.all_gather(
+      error.empty() ? "+" + path + '\0' + internal::text_of(facts_of(state)) : "-" + error);
   std::vector<std::vector<PartFacts>> all;
-  for (const std::string& text : team.all_gather(internal::text_of(facts_of(state)))) {
-    all.push_back(internal::parts_in(text));
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    TORCH_CHECK(said[rank].at(0) == '+', "save_checkpoint: ", team.name_of(rank), ": ",
+                said[rank].substr(1));
+    const std::size_t end = said[rank].find('\0');
+    const std::string its = said[rank].substr(1, end - 1),
+                      first = said[0].substr(1, said[0].find('\0') - 1);
+    TORCH_CHECK_VALUE(its == first, "save_checkpoint: ", team.name_of(0), " saves to '", first,
+                      "' and ", team.name_of(rank), " to '", its, "'; expected the same path");
+    all.push_back(internal::parts_in(said[rank].substr(end + 1)));
   }
   return internal::parts_to_write(all, team.rank());
 }
@@ -264,10 +266,8 @@ void save_state(const std::string& path, const std::function<CheckpointState()>&
                 const Group& group) {
   const Team team(group);
   CheckpointState state;
-  std::string error = agreed_error(team, [&] { state = make(); });
-  TORCH_CHECK(error.empty(), "save_checkpoint: ", error);
-  check_same_path(team, path);
-  const auto files = by_file(state, own_writes(team, state));
+  std::string error = error_in([&] { state = make(); });
+  const auto files = by_file(state, own_writes(team, path, state, error));
   const std::string number = on_first(team, "save_checkpoint", [&] {
     return std::to_string(naming_first(team, [&] { return begin_checkpoint(path); }));
   });

@@ -65,7 +65,7 @@ void check_replaceable(const std::string& path) {
   }
   for (const auto& one : fs::directory_iterator(path)) {
     TORCH_CHECK(names.contains(one.path().filename().string()), path, " has ",
-                one.path().filename().string(), ", which is no part of a checkpoint", what_to_do);
+                one.path().filename().string(), ", which is not part of a checkpoint", what_to_do);
   }
 }
 
@@ -135,11 +135,11 @@ void put_in_place(const std::string& unfinished, const std::string& path) {
   remove_folder(old);
 }
 
-// The number of paths, the paths and the index, each with a zero at its end.
+// The index, or nothing, and the paths: each with a zero at its end, which no path contains.
 std::string list_text(const std::vector<std::string>& paths, const std::string& index) {
-  std::string text = std::to_string(paths.size()) + "\n";
+  std::string text = index + '\0';
   for (const std::string& path : paths) text += path + '\0';
-  return text + index + '\0';
+  return text;
 }
 
 // std::filesystem's errors as c10::Error.
@@ -222,15 +222,12 @@ std::string find_checkpoint(const std::string& given) {
 }
 
 std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& list) {
-  std::istringstream lines(list);
-  std::string path, index;
-  std::vector<std::unique_ptr<CheckpointFile>> files;
-  int count = 0;
-  lines >> count;
-  lines.ignore();
+  std::istringstream texts(list);
+  std::string index;
+  std::getline(texts, index, '\0');
   std::vector<std::string> paths;
-  for (int i = 0; i < count && std::getline(lines, path, '\0'); ++i) paths.push_back(path);
-  std::getline(lines, index, '\0');
+  for (std::string path; std::getline(texts, path, '\0');) paths.push_back(path);
+  std::vector<std::unique_ptr<CheckpointFile>> files;
   if (index.empty()) {
     for (const std::string& one : paths) {
       files.push_back(std::make_unique<CheckpointFile>(one, std::nullopt));

@@ -210,7 +210,7 @@ TEST_F(CheckpointTest, AProcessThatIsKilledLeavesAWholeCheckpoint) {
       ::alarm(60);
       for (int value = 1;; ++value) save(at::full({100000}, before + value));
     }
-    // From the second on, the child replaces a checkpoint of its own.
+    // From the second on, the child replaces its own checkpoint.
     bool is_in_time = is_soon(/*saving=*/true);
     for (int saves = 1; saves < 2 + round; ++saves) {
       is_in_time = is_in_time && is_soon(/*saving=*/false) && is_soon(/*saving=*/true);
@@ -242,13 +242,13 @@ TEST_F(CheckpointTest, DoesNotReplaceAFolderThatHasOtherFiles) {
   write(path_ + "/thesis.txt", "years of work");
   EXPECT_EQ(error_of([&] { save(at::ones({4})); }),
             "save_checkpoint: rank 0: " + path_ +
-                " has thesis.txt, which is no part of a checkpoint" + to_do);
+                " has thesis.txt, which is not part of a checkpoint" + to_do);
   EXPECT_EQ(bytes_of(path_ + "/thesis.txt"), "years of work");
   std::remove((path_ + "/thesis.txt").c_str());
   save(at::ones({4}));
   save_checkpoint(path_ + "/step2", state_of({{"x", at::ones({4})}}));
   EXPECT_THAT(error_of([&] { save(at::ones({4})); }),
-              HasSubstr(" has step2, which is no part of a checkpoint"));
+              HasSubstr(" has step2, which is not part of a checkpoint"));
   const std::string other = path_ + "-other";
   fs::create_directories(other);
   write(other + "/checkpoint.json", "{}");

@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +17,7 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
+#include "parallel/agreement/rank_agreement.h"
 #include "parallel/fsdp/fsdp_unit.h"
 #include "parallel/fsdp/module_tensors.h"
 
@@ -63,18 +63,18 @@ Owners& owners() {
 }
 
 void check_parameter(const NamedTensor& one, const NamedTensor& first) {
-  TORCH_CHECK_VALUE(!owners().has(one.tensor), kName, ": parameter '", one.name,
+  TORCH_CHECK_VALUE(!owners().has(one.tensor), "parameter '", one.name,
                     "' belongs to another unit; make one unit of the smallest module that has all "
                     "uses of the parameter");
-  TORCH_CHECK_VALUE(one.tensor.layout() == at::kStrided, kName, ": parameter '", one.name, "' is ",
+  TORCH_CHECK_VALUE(one.tensor.layout() == at::kStrided, "parameter '", one.name, "' is ",
                     one.tensor.layout(), "; expected a dense one (to_dense())");
-  TORCH_CHECK_VALUE(one.tensor.is_leaf(), kName, ": parameter '", one.name,
+  TORCH_CHECK_VALUE(one.tensor.is_leaf(), "parameter '", one.name,
                     "' is not a leaf tensor, so it has no grad()");
-  TORCH_CHECK_VALUE(one.tensor.device() == first.tensor.device(), kName, ": parameter '", one.name,
+  TORCH_CHECK_VALUE(one.tensor.device() == first.tensor.device(), "parameter '", one.name,
                     "' is on ", one.tensor.device(), " and '", first.name, "' on ",
                     first.tensor.device(), "; expected one device");
-  TORCH_CHECK_VALUE(one.tensor.scalar_type() == first.tensor.scalar_type(), kName, ": parameter '",
-                    one.name, "' has dtype ", one.tensor.scalar_type(), " and '", first.name, "' ",
+  TORCH_CHECK_VALUE(one.tensor.scalar_type() == first.tensor.scalar_type(), "parameter '", one.name,
+                    "' has dtype ", one.tensor.scalar_type(), " and '", first.name, "' ",
                     first.tensor.scalar_type(),
                     "; expected one dtype: convert them, or make units of their modules");
 }
@@ -112,35 +112,6 @@ std::string description(torch::nn::Module& module, const FsdpOptions& options) {
                          ", sync_module_states ", options.sync_module_states, "\n");
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-// Throws the same error on every rank if a rank has an error, or ranks differ.
-void check_agreement(const std::string& own, const std::string& own_error, const Group& group) {
-  const std::vector<std::string> errors = all_gather_bytes(own_error, group);
-  const std::vector<int> ranks = get_process_group_ranks(group);
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    TORCH_CHECK_VALUE(errors[i].empty(), errors[i], " (on rank ", ranks[i], ")");
-  }
-  const std::vector<std::string> all = all_gather_bytes(own, group);
-  const auto other = std::find_if(all.begin(), all.end(),
-                                  [&](const std::string& one) { return one != all.front(); });
-  if (other == all.end()) return;
-  const auto expected = lines_of(all.front()), found = lines_of(*other);
-  std::size_t i = 0;
-  while (i < expected.size() && i < found.size() && expected[i] == found[i]) ++i;
-  const auto line = [&](const std::vector<std::string>& lines) {
-    return i < lines.size() ? lines[i] : std::string("nothing");
-  };
-  TORCH_CHECK_VALUE(false, kName, ": rank ", ranks[static_cast<std::size_t>(other - all.begin())],
-                    " has ", line(found), ", and rank ", ranks.front(), " has ", line(expected),
-                    "; all ranks must construct the same module with the same options");
-}
-
 FsdpOptions checked(const std::shared_ptr<torch::nn::Module>& module, const FsdpOptions& options) {
   TORCH_CHECK_VALUE(module, kName, ": module is null; expected a torch::nn::Module");
   TORCH_CHECK_VALUE(options.process_group.is_member(), kName, ": rank ", get_rank(),
@@ -156,7 +127,8 @@ std::shared_ptr<FsdpUnit> make_unit(torch::nn::Module& module, const FsdpOptions
   } catch (const c10::ValueError& thrown) {
     error = thrown.what_without_backtrace();  // Other ranks must not wait.
   }
-  check_agreement(description(module, options), error, options.process_group);
+  internal::check_agreement(kName, {description(module, options), error}, options.process_group,
+                            "construct the same module with the same options");
   if (options.sync_module_states) {
     const at::NoGradGuard no_grad;
     for (const ModuleTensor& one : tensors_of(module)) {

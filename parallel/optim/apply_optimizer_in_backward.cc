@@ -52,6 +52,8 @@ class ParameterStepper {
     const auto group = group_of_.find(parameter.unsafeGetTensorImpl());
     if (!optimizer || group == group_of_.end()) return false;
     const std::lock_guard lock(mutex_);
+    TORCH_CHECK(group->second < optimizer->param_groups().size(), kInBackward,
+                ": a parameter group was removed; make another optimizer instead");
     const OneParameter one(*optimizer, group->second, parameter);
     optimizer->step();
     return true;

@@ -11,6 +11,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
@@ -160,6 +161,20 @@ TEST(ApplyOptimizerInBackwardTest, WithoutTheOptimizerGradientsAccumulateAsUsual
   a.sum().backward();
   EXPECT_TRUE(a.equal(at::ones({2})));
   EXPECT_TRUE(a.grad().equal(at::ones({2}) * 2));
+}
+
+TEST(ApplyOptimizerInBackwardTest, SaysThatAParameterGroupWasRemoved) {
+  const at::Tensor a = at::ones({2}).requires_grad_();
+  const auto optimizer = apply_optimizer_in_backward<torch::optim::SGD>(Parameters{a}, 0.5);
+  optimizer->param_groups().clear();
+  try {
+    a.sum().backward();
+    ADD_FAILURE() << "no error";
+  } catch (const c10::Error& error) {
+    EXPECT_STREQ(error.what_without_backtrace(),
+                 "apply_optimizer_in_backward: a parameter group was removed; make another "
+                 "optimizer instead");
+  }
 }
 
 TEST(ApplyOptimizerInBackwardTest, BackwardThrowsTheErrorOfTheOptimizer) {

@@ -18,8 +18,9 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
-#include "parallel/optim/optimizer_agreement.h"
+#include "parallel/agreement/rank_agreement.h"
 #include "parallel/optim/optimizer_archive.h"
+#include "parallel/optim/optimizer_facts.h"
 #include "parallel/optim/parameter_partition.h"
 #include "parallel/optim/parameter_sync.h"
 
@@ -39,6 +40,9 @@ struct PartitionedGroup {
 };
 
 namespace {
+
+constexpr const char *kName = "ZeroRedundancyOptimizer",
+                     *kRequirement = "have the same parameters and options";
 
 constexpr int kRepeated = -1;  // The owner of a parameter that stands earlier in its group.
 
@@ -174,7 +178,7 @@ ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Group& its_grou
   } catch (const std::exception& thrown) {
     error = text_of_exception(thrown);
   }
-  check_optimizers_agree(error, description, group);
+  check_agreement(kName, {description, error}, group, kRequirement);
   partition(initial);
 }
 
@@ -205,8 +209,9 @@ void ZeroRedundancyCore::Impl::take_new_groups(const Optimizer& optimizer,
   if (error.empty() && all.size() <= groups.size()) return;
   const std::string first =
       error.empty() ? error_in_groups(all, groups.size(), optimizer.defaults()) : error;
-  check_optimizers_agree(
-      first, first.empty() ? description_of_groups(all, groups.size(), as_bucket_view) : "", group);
+  const std::string lines =
+      first.empty() ? description_of_groups(all, groups.size(), as_bucket_view) : "";
+  check_agreement(kName, {lines, first}, group, kRequirement);
   partition(all);
 }
 

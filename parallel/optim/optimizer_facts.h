@@ -1,4 +1,4 @@
-// Checks the parameter groups of an optimizer, and that all ranks have the same.
+// Checks and describes the parameter groups of an optimizer.
 #pragma once
 
 #include <string>
@@ -26,9 +26,5 @@ std::string text_of_options(const torch::optim::OptimizerOptions& options);
 
 // The text of an exception, without a stack trace.
 std::string text_of_exception(const std::exception& error);
-
-// Throws the same c10::ValueError on every rank if a rank has an error, or descriptions differ.
-void check_optimizers_agree(const std::string& own_error, const std::string& own_description,
-                            const Group& group);
 
 }  // namespace distrun::internal

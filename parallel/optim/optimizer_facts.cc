@@ -1,4 +1,4 @@
-#include "parallel/optim/optimizer_agreement.h"
+#include "parallel/optim/optimizer_facts.h"
 
 #include <algorithm>
 #include <exception>
@@ -11,14 +11,9 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
-#include "distrun/collectives.h"
-#include "distrun/process_group.h"
-
 namespace distrun::internal {
 
 namespace {
-
-constexpr const char* kName = "ZeroRedundancyOptimizer";
 
 std::string type_of(const torch::optim::OptimizerOptions& options) {
   return c10::demangle(typeid(options).name());
@@ -31,13 +26,6 @@ std::string error_in_parameter(const std::string& name, const at::Tensor& parame
   }
   if (!parameter.is_leaf()) return name + " is not a leaf tensor, so it has no grad()";
   return "";
-}
-
-std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 }  // namespace
@@ -107,29 +95,6 @@ std::string description_of_groups(const ParamGroups& groups, std::size_t first, 
 std::string text_of_exception(const std::exception& error) {
   const auto* const ours = dynamic_cast<const c10::Error*>(&error);
   return ours != nullptr ? ours->what_without_backtrace() : error.what();
-}
-
-void check_optimizers_agree(const std::string& own_error, const std::string& own_description,
-                            const Group& group) {
-  const std::vector<int> ranks = get_process_group_ranks(group);
-  // A rank that has an error can have no description.
-  const std::vector<std::string> errors = all_gather_bytes(own_error, group);
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    TORCH_CHECK_VALUE(errors[i].empty(), kName, ": ", errors[i], " (on rank ", ranks[i], ")");
-  }
-  const std::vector<std::string> all = all_gather_bytes(own_description, group);
-  const auto other = std::find_if(all.begin(), all.end(),
-                                  [&](const std::string& one) { return one != all.front(); });
-  if (other == all.end()) return;
-  const auto expected = lines_in(all.front()), found = lines_in(*other);
-  std::size_t i = 0;
-  while (i < expected.size() && i < found.size() && expected[i] == found[i]) ++i;
-  const auto line = [&](const std::vector<std::string>& lines) {
-    return i < lines.size() ? lines[i] : std::string("nothing");
-  };
-  TORCH_CHECK_VALUE(false, kName, ": rank ", ranks[static_cast<std::size_t>(other - all.begin())],
-                    " has ", line(found), ", and rank ", ranks.front(), " has ", line(expected),
-                    "; all ranks must have the same parameters and options");
 }
 
 }  // namespace distrun::internal
