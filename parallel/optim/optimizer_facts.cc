@@ -39,7 +39,7 @@ std::string error_in_groups(const ParamGroups& groups, std::size_t first,
     is_empty = is_empty && parameters.empty();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const std::string name = c10::str("parameter ", i, " of group ", g);
-      const std::string error = g < first ? "" : error_in_parameter(name, parameters[i]);
+      std::string error = g < first ? "" : error_in_parameter(name, parameters[i]);
       if (!error.empty()) return error;
       const auto [place, is_new] = group_of.emplace(parameters[i].unsafeGetTensorImpl(), g);
       if (!is_new && place->second != g) {
