@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include "distrun/group.h"
 
@@ -35,6 +36,21 @@ class DeviceId {
  private:
   int index_ = 0;
   std::optional<c10::Device> device_;
+};
+
+// The dtypes of a computation (DdpOptions::mixed_precision).  They apply to tensors of
+// floating-point numbers, and must be dtypes of such numbers.  A dtype that is not set is the dtype
+// that the tensors have.
+struct DdpMixedPrecision {
+  // The dtype of the parameters during forward() and backward(), and so of the computation.  At all
+  // other times, the parameters have their own dtype, in which the optimizer updates them.  The
+  // DistributedDataParallel also converts the arguments of forward() to this dtype, but not its
+  // results.
+  std::optional<at::ScalarType> param_dtype = std::nullopt;
+  // The dtype in which gradients are sent and summed.  If it is not set, it is `param_dtype`.
+  std::optional<at::ScalarType> reduce_dtype = std::nullopt;
+  // The dtype of the buffers.  The constructor converts them once.  They keep this dtype.
+  std::optional<at::ScalarType> buffer_dtype = std::nullopt;
 };
 
 // Options of DistributedDataParallel and DdpReducer.
@@ -108,6 +124,25 @@ struct DdpOptions {
   // are not broadcast, and their gradients are not reduced.  If a name is unknown, the constructor
   // throws c10::ValueError.
   std::set<std::string> parameters_to_ignore = {};
+
+  // The dtypes in which the ranks compute and send.
+  //
+  //     DistributedDataParallel ddp(net, {.mixed_precision = {.param_dtype = at::kBFloat16}});
+  //
+  // grad() always has the parameter's own dtype, and gradients accumulate in it.  (In Python, they
+  // accumulate in `param_dtype`.)  If the dtype in which gradients are sent differs from a
+  // parameter's dtype, you cannot register a communication hook, gradients cannot be sparse, and in
+  // a Join (join.h) "divide_by_initial_world_size" must be true.  The ranks then sum the gradients
+  // first and divide the sum, as in Python.
+  //
+  // The parameters have `param_dtype` from the start of a forward until its backward() has ended,
+  // or until its results are destroyed, or, if forward() throws, until the next forward.  Do not
+  // save or update them in between.  For this reason, `param_dtype` excludes
+  // apply_optimizer_in_backward().
+  //
+  // Cost: `param_dtype` needs a copy of all parameters in each forward.  Another dtype for sending
+  // needs a copy of each bucket.
+  DdpMixedPrecision mixed_precision = {};
 };
 
 }  // namespace distrun

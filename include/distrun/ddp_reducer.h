@@ -127,13 +127,16 @@ class DdpReducer : public Joinable {
   // backward() also throws this error if the tensor of the Future does not match the bucket.
   //
   // Throws: c10::Error if this object has a communication hook already.
-  // Also throws c10::ValueError if `hook` is empty.
+  // Also throws c10::ValueError if `hook` is empty, or if DdpOptions::mixed_precision converts
+  // gradients.
   void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
   // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook);
   // Call this function if the communication hook updates parameters and resets their grad().
   // backward() then does not store the reduced gradients in grad().  For a hook that does this, see
   // apply_optimizer_in_backward.h.
+  //
+  // Throws: c10::ValueError if DdpOptions::mixed_precision has a `param_dtype`.
   void set_optimizer_in_backward();
 
   // Returns the JoinHook of this model for a Join.  join.h explains the words "join", "joinable"
@@ -153,6 +156,8 @@ class DdpReducer : public Joinable {
   //
   // Throws: c10::ValueError if the model has sparse gradients, or if skip_all_reduce_unused_params
   // is true.
+  // Also throws c10::ValueError if "divide_by_initial_world_size" is false and
+  // DdpOptions::mixed_precision converts gradients.
   // With static_graph, a later forward throws c10::Error if this rank had joined before the other
   // ranks ran their first backward().
   // Cost: each iteration of a Join runs up to four all_reduces of one number each, in addition to
@@ -167,6 +172,11 @@ class DdpReducer : public Joinable {
   // Returns the device to which the caller should move the arguments of a forward.  This device is
   // the one in DdpOptions::device_ids.  If device_ids is empty, returns nothing.
   const std::optional<c10::Device>& input_device() const;
+  // Returns whether converted_input() can change a tensor.
+  bool converts_inputs() const;
+  // Converts a tensor in the arguments of a forward.  Returns the tensor on input_device(), and, if
+  // it has floating-point numbers, in the `param_dtype` of DdpOptions::mixed_precision.
+  at::Tensor converted_input(const at::Tensor& tensor) const;
 
   // Returns what c10d::Logger recorded: options, bucket sizes, and times of sampled iterations.
   // The key "error" has the last error of before_forward(), of after_forward(), or of the

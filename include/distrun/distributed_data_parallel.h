@@ -183,11 +183,11 @@ class DistributedDataParallel : public torch::nn::Module {
   decltype(auto) call(Arguments&&... arguments) {
     using Result = decltype(module_->forward(std::forward<Arguments>(arguments)...));
     using Output = std::conditional_t<std::is_void_v<Result>, void, std::remove_cvref_t<Result>>;
-    const auto& device = reducer_.input_device();
-    if (!device)
+    if (!reducer_.converts_inputs())
       return static_cast<Output>(module_->forward(std::forward<Arguments>(arguments)...));
-    std::tuple<internal::Changed<Arguments>...> copies(
-        internal::moved(std::forward<Arguments>(arguments), *device)...);
+    std::tuple<internal::Changed<Arguments>...> copies(internal::changed(
+        std::forward<Arguments>(arguments),
+        [&](const at::Tensor& tensor) { return reducer_.converted_input(tensor); })...);
     return std::apply(
         [&](auto&... copy) {
           return static_cast<Output>(module_->forward(static_cast<Arguments&&>(copy)...));

@@ -24,6 +24,12 @@ namespace {
 
 const c10::Device kThere(at::kMeta);  // Exists on every machine.
 
+template <class Argument>
+Changed<Argument> moved(Argument&& argument, const c10::Device& device) {
+  return changed(std::forward<Argument>(argument),
+                 [&](const at::Tensor& tensor) { return tensor.to(device); });
+}
+
 bool is_there(const at::Tensor& tensor) { return tensor.device() == kThere; }
 
 TEST(MoveArgumentsTest, MovesTensorsAndKeepsTheCallers) {

@@ -14,8 +14,10 @@
 #include "backends/group/libtorch_versions.h"
 #include "backends/group/registered_backends.h"
 #include "distrun/process_group.h"
+#include "parallel/ddp/checked_comm_hook.h"
 #include "parallel/ddp/construct_reducer.h"
 #include "parallel/ddp/ddp_buckets.h"
+#include "parallel/ddp/mixed_precision_hook.h"
 #include "parallel/ddp/model_agreement.h"
 #include "parallel/ddp/model_sync.h"
 
@@ -101,11 +103,20 @@ std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
   return core.reducer->get_grad_buckets(/*return_zero_tensors=*/false);
 }
 
+void check_dtypes(const DdpMixedPrecision& dtypes) {
+  for (const auto& one : {dtypes.param_dtype, dtypes.reduce_dtype, dtypes.buffer_dtype}) {
+    TORCH_CHECK_VALUE(!one || at::isFloatingType(*one),
+                      "DistributedDataParallel: mixed_precision has the dtype ", *one,
+                      "; expected one of floating-point numbers");
+  }
+}
+
 }  // namespace
 
 DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
   TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
                     " is not in its process_group");
+  check_dtypes(options.mixed_precision);
   options.process_group = pinned(options.process_group);
   group = options.process_group.process_group();
   model = participants(std::move(its_model), options.parameters_to_ignore);
@@ -123,6 +134,7 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   reducer = make_reducer(gradients, reducer_group, options);
   name_buckets();
   make_logger();
+  use_mixed_precision();
 }
 
 // Runs only the collectives of LibTorch's check, because ranks in Python run no others.
@@ -206,7 +218,38 @@ std::vector<DdpBuffer> DdpCore::buffers_to_sync() const {
   return model.buffers();
 }
 
+void DdpCore::use_mixed_precision() {
+  const DdpMixedPrecision& dtypes = options.mixed_precision;
+  if (dtypes.buffer_dtype && model.buffers) {
+    for (DdpBuffer& one : model.buffers()) {
+      if (one.tensor.is_floating_point()) one.tensor.set_data(one.tensor.to(*dtypes.buffer_dtype));
+    }
+  }
+  const auto sent = dtypes.reduce_dtype ? dtypes.reduce_dtype : dtypes.param_dtype;
+  for (const DdpParameter& one : model.parameters) {
+    const bool has_gradient = one.tensor.requires_grad() && one.tensor.is_floating_point();
+    if (!sent || !has_gradient || one.tensor.scalar_type() == *sent) continue;
+    TORCH_CHECK_VALUE(!one.sparse_gradient,
+                      "DistributedDataParallel: mixed_precision would reduce the gradient of the "
+                      "parameter '",
+                      one.name, "', which is sparse, as ", *sent, "; set reduce_dtype to ",
+                      one.tensor.scalar_type());
+    converts_gradients = true;
+  }
+  if (converts_gradients) {
+    reducer->register_comm_hook(
+        checked_comm_hook(mixed_precision_hook(reducer_group, *sent), "mixed_precision"));
+    logger->set_comm_hook("mixed_precision");
+  }
+  if (!dtypes.param_dtype) return;
+  std::vector<at::Tensor> parameters;
+  parameters.reserve(model.parameters.size());
+  for (const DdpParameter& one : model.parameters) parameters.push_back(one.tensor);
+  low_precision = std::make_shared<LowPrecision>(parameters, *dtypes.param_dtype);
+}
+
 std::vector<at::Tensor> DdpCore::state() const {
+  if (low_precision) low_precision->restore();
   std::vector<at::Tensor> tensors;
   for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
   if (!options.broadcast_buffers || !model.buffers) return tensors;

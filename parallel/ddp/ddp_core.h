@@ -18,6 +18,7 @@
 #include "distrun/ddp_options.h"
 #include "distrun/process_group.h"
 #include "distrun/work.h"
+#include "parallel/ddp/low_precision.h"
 #include "parallel/ddp/reducer_group.h"
 #include "parallel/ddp/unused_parameters.h"
 
@@ -39,6 +40,8 @@ struct DdpCore {
   std::shared_ptr<c10d::Logger> logger;                      // Destroyed before the reducer.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // The number of no_sync() guards.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
+  std::shared_ptr<LowPrecision> low_precision;  // Null if parameters keep their dtype.
+  bool converts_gradients = false;              // For their reduction.
   // With a static graph: this rank had joined before the other ranks' first backward.
   bool has_missed_learning = false;
   bool optimizer_in_backward = false;        // The communication hook updates parameters.
@@ -100,6 +103,7 @@ struct DdpCore {
   void check_agreement_of_models(const std::vector<at::Tensor>& parameters);
   void name_buckets();
   void make_logger();
+  void use_mixed_precision();
 };
 
 }  // namespace distrun::internal

@@ -16,6 +16,16 @@
 
 namespace distrun {
 
+namespace {
+
+void check_hook_is_free(const internal::DdpCore& core) {
+  TORCH_CHECK_VALUE(!core.converts_gradients,
+                    "DistributedDataParallel: a communication hook cannot reduce gradients that "
+                    "mixed_precision converts; set its reduce_dtype to the parameters' dtype");
+}
+
+}  // namespace
+
 DdpReducer::DdpReducer(DdpModel model, const DdpOptions& options)
     : core_(std::make_unique<internal::DdpCore>(std::move(model), options)) {}
 DdpReducer::~DdpReducer() = default;
@@ -40,6 +50,8 @@ void DdpReducer::notify_join() {
 
 void DdpReducer::before_forward() {
   internal::DdpCore& my = *core_;
+  // The reducer builds its buckets in the dtype of the gradients.
+  if (my.low_precision) my.low_precision->restore();
   if (my.will_reduce()) {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
@@ -59,6 +71,7 @@ void DdpReducer::before_forward() {
       my.agreement = internal::agree_on_reducing(my, my.will_reduce());
     }
   });
+  if (my.low_precision) my.low_precision->begin_forward();
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
@@ -69,8 +82,8 @@ std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> output
     const bool walk = my.options.find_unused_parameters && !my.options.static_graph;
     my.reducer->prepare_for_backward(walk ? outputs : std::vector<at::Tensor>());
   }
-  if (!my.needs_sink()) return outputs;
-  return internal::sink(std::move(outputs), my.as_backward_begins());
+  if (my.needs_sink()) outputs = internal::sink(std::move(outputs), my.as_backward_begins());
+  return my.low_precision ? my.low_precision->end_forward(std::move(outputs)) : outputs;
 }
 
 DdpReducer::NoSync::NoSync(std::shared_ptr<int> living) : living_(std::move(living)) { ++*living_; }
@@ -78,6 +91,7 @@ DdpReducer::NoSync::~NoSync() { --*living_; }
 DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(core_->no_syncs); }
 
 void DdpReducer::register_comm_hook(CommHook hook, const std::string& name) {
+  check_hook_is_free(*core_);
   core_->logged([&] {
     core_->reducer->register_comm_hook(internal::checked_comm_hook(std::move(hook), name));
     core_->logger->set_comm_hook(name);
@@ -86,6 +100,7 @@ void DdpReducer::register_comm_hook(CommHook hook, const std::string& name) {
 
 void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
   using Type = c10d::BuiltinCommHookType;
+  check_hook_is_free(*core_);
   const bool is_fp16 = hook == BuiltinCommHook::FP16_COMPRESS;
   core_->logged([&] {
     core_->reducer->register_builtin_comm_hook(is_fp16 ? Type::FP16_COMPRESS : Type::ALLREDUCE);
@@ -95,6 +110,10 @@ void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
 }
 
 void DdpReducer::set_optimizer_in_backward() {
+  TORCH_CHECK_VALUE(
+      !core_->low_precision,
+      "DistributedDataParallel: an optimizer cannot update parameters in backward() "
+      "with mixed_precision, because they have its param_dtype until backward() ends");
   core_->reducer->set_optimizer_in_backward();
   core_->optimizer_in_backward = true;
 }
@@ -107,6 +126,15 @@ c10::Device DdpReducer::join_device() const { return core_->device(); }
 Group DdpReducer::join_process_group() const { return core_->options.process_group; }
 
 const std::optional<c10::Device>& DdpReducer::input_device() const { return core_->input_device; }
+
+bool DdpReducer::converts_inputs() const { return core_->input_device || core_->low_precision; }
+
+at::Tensor DdpReducer::converted_input(const at::Tensor& tensor) const {
+  const internal::DdpCore& my = *core_;
+  const at::Tensor moved = my.input_device ? tensor.to(*my.input_device) : tensor;
+  const bool converts = my.low_precision && moved.is_floating_point();
+  return converts ? moved.to(my.low_precision->dtype()) : moved;
+}
 
 c10::DDPLoggingData DdpReducer::get_ddp_logging_data() const {
   return core_->logger->get_ddp_logging_data();

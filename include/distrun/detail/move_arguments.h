@@ -86,11 +86,4 @@ Changed<Argument> changed(Argument&& argument, const Change& change) {
   }
 }
 
-// Returns the argument, with its tensors on the device.
-template <class Argument>
-Changed<Argument> moved(Argument&& argument, const c10::Device& device) {
-  return changed(std::forward<Argument>(argument),
-                 [&](const at::Tensor& tensor) { return tensor.to(device); });
-}
-
 }  // namespace distrun::internal

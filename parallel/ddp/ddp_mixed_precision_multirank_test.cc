@@ -1,0 +1,350 @@
+// DdpOptions::mixed_precision, on every rank of a run.
+#include <optional>
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/optim/sgd.h>
+
+#include "distrun/apply_optimizer_in_backward.h"
+#include "distrun/comm_hooks.h"
+#include "distrun/join.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr at::ScalarType kLow = at::kBFloat16;
+constexpr DdpMixedPrecision kComputesLow{.param_dtype = kLow, .reduce_dtype = at::kFloat};
+
+bool has_low_values(const at::Tensor& tensor) {
+  return tensor.equal(tensor.to(kLow).to(at::kFloat));
+}
+
+// One weight; the gradient is the sum of the input's rows.
+struct ScaledImpl : torch::nn::Module {
+  at::Tensor weight;
+  at::ScalarType seen = at::kFloat;
+  std::vector<at::Tensor> to_drop;
+  explicit ScaledImpl(double value = 1, std::int64_t size = 3)
+      : weight(register_parameter("weight", at::full({size}, value))) {}
+  at::Tensor forward(const at::Tensor& x) {
+    to_drop.clear();
+    seen = weight.scalar_type();
+    TORCH_CHECK_VALUE(x.numel() > 0, "no input");
+    return x * weight;
+  }
+};
+TORCH_MODULE(Scaled);
+
+struct IndicesImpl : torch::nn::Module {
+  torch::nn::Embedding embedding;
+  torch::nn::BatchNorm1d norm;
+  at::Tensor frozen;
+  explicit IndicesImpl(bool sparse = false)
+      : embedding(register_module(
+            "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(4, 2).sparse(sparse)))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(2))),
+        frozen(register_parameter("frozen", at::ones({2, 2}), /*requires_grad=*/false)) {}
+  at::Tensor forward(const at::Tensor& indices) { return norm(at::mm(embedding(indices), frozen)); }
+};
+TORCH_MODULE(Indices);
+
+class DdpMixedPrecisionMultirankTest : public DdpMultirankTest {
+ protected:
+  // Of the ranks' inputs: computed in the low precision, and averaged in full precision.
+  static Tensors expected_gradients(TwoLayersImpl& net) {
+    Tensors mean;
+    for (int rank = 0; rank < get_world_size(); ++rank) {
+      TwoLayersImpl alone;
+      for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+        alone.parameters()[i].set_data(net.parameters()[i].detach().to(kLow));
+      }
+      loss(alone.forward(data_of(rank).to(kLow))).backward();
+      for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+        const at::Tensor share = alone.parameters()[i].grad().to(at::kFloat) / get_world_size();
+        if (rank == 0) mean.push_back(at::zeros_like(share));
+        mean[i] += share;
+      }
+    }
+    return mean;
+  }
+
+  static void expect_trains(DdpOptions options) {
+    options.mixed_precision = kComputesLow;
+    DistributedDataParallel ddp(TwoLayers(), options);
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      SCOPED_TRACE(iteration);
+      ddp.zero_grad(/*set_to_none=*/!options.gradient_as_bucket_view);
+      const Tensors expected = expected_gradients(*ddp.module());
+      const at::Tensor output = ddp(data());
+      EXPECT_EQ(output.scalar_type(), kLow);
+      loss(output).backward();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const at::Tensor parameter = ddp.module()->parameters()[i];
+        EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+        ASSERT_EQ(parameter.grad().scalar_type(), at::kFloat);
+        EXPECT_TRUE(parameter.grad().allclose(expected[i], 1e-5, 1e-5))
+            << i << parameter.grad() << expected[i];
+        expect_same_everywhere(parameter);
+      }
+      const at::NoGradGuard no_grad;
+      for (at::Tensor& one : ddp.parameters()) one.sub_(one.grad(), 0.001);
+    }
+  }
+};
+
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsLikeLowCopiesOnEveryRank) { expect_trains({}); }
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsWithABucketForEachParameter) {
+  expect_trains({.bucket_cap_mb = 0});
+}
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsWithASearchForUnusedParameters) {
+  expect_trains({.find_unused_parameters = true});
+}
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsWithViewsOfBuckets) {
+  expect_trains({.gradient_as_bucket_view = true});
+}
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsAStaticGraph) {
+  expect_trains({.static_graph = true});
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, AddsUpdatesThatTheLowPrecisionCannotHold) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  const void* memory = ddp.module()->weight.const_data_ptr();
+  torch::optim::SGD optimizer(ddp.parameters(), 1e-4);
+  for (int i = 0; i < 10; ++i) {
+    optimizer.zero_grad();
+    ddp(at::ones({3})).sum().backward();
+    EXPECT_EQ(ddp.module()->seen, kLow);
+    optimizer.step();
+  }
+  EXPECT_TRUE(ddp.module()->weight.allclose(at::full({3}, 0.999), 1e-6, 0));
+  EXPECT_EQ(ddp.module()->weight.const_data_ptr(), memory);
+}
+
+// 1 / 3 of three ranks' sum, or half of two ranks': only rounding in between gives low values.
+TEST_F(DdpMixedPrecisionMultirankTest, SumsInTheReduceDtype) {
+  const at::Tensor x = at::full({3}, 1.001 + get_rank());
+  for (const bool low : {true, false}) {
+    SCOPED_TRACE(low);
+    const DdpMixedPrecision dtypes{.reduce_dtype = low ? kLow : at::kFloat};
+    DistributedDataParallel ddp(Scaled(), {.mixed_precision = dtypes});
+    ddp(x).sum().backward();
+    EXPECT_EQ(ddp.module()->seen, at::kFloat);
+    EXPECT_EQ(has_low_values(ddp.module()->weight.grad()), low);
+    const double mean = 1.001 + (get_world_size() - 1) / 2.0;
+    EXPECT_TRUE(ddp.module()->weight.grad().allclose(at::full({3}, mean), low ? 0.01 : 1e-6, 0));
+    EXPECT_EQ(ddp.get_ddp_logging_data().strs_map["comm_hook"], low ? "mixed_precision" : "");
+  }
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, WithoutAReduceDtypeItReducesInTheParameterDtype) {
+  // 1 + 2^-7 · rank is a value of kLow; the sum of three ranks is not.
+  const at::Tensor x = at::full({2, 3}, 256.0 + 2 * get_rank());
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = {.param_dtype = kLow}});
+  ddp(x[0]).sum().backward();
+  EXPECT_TRUE(has_low_values(ddp.module()->weight.grad()));
+  EXPECT_EQ(ddp.get_ddp_logging_data().strs_map["comm_hook"], "mixed_precision");
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, GradientsAccumulateInTheirOwnDtype) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  {
+    const auto alone = ddp.no_sync();
+    ddp(at::full({3}, 256)).sum().backward();
+    EXPECT_EQ(ddp.module()->weight.scalar_type(), at::kFloat);
+  }
+  ddp(at::ones({3})).sum().backward();
+  EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({3}, 257.0)));
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, SeveralForwardsCanPrecedeTheirBackwards) {
+  DistributedDataParallel ddp(TwoLayers(), {.mixed_precision = kComputesLow});
+  const at::Tensor weight = ddp.module()->first->weight;
+  const auto alone = ddp.no_sync();
+  loss(ddp(data())).backward();
+  loss(ddp(data_of(7))).backward();
+  const at::Tensor expected = weight.grad().clone();
+  ddp.zero_grad();
+  const at::Tensor first = ddp(data()), second = ddp(data_of(7));
+  {
+    const at::NoGradGuard no_grad;
+    ddp(data());
+  }
+  loss(second).backward();
+  EXPECT_EQ(weight.scalar_type(), at::kFloat);
+  loss(first).backward();
+  EXPECT_EQ(weight.scalar_type(), at::kFloat);
+  EXPECT_TRUE(weight.grad().allclose(expected, 1e-5));
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, ALaterBackwardNeedsCopiesAgain) {
+  DdpMixedPrecision dtypes = kComputesLow;
+  dtypes.buffer_dtype = kLow;
+  DistributedDataParallel ddp(Indices(), {.mixed_precision = dtypes});
+  const auto alone = ddp.no_sync();
+  const at::Tensor first = ddp(at::arange(3)), second = ddp(at::arange(3));
+  loss(second).backward();
+  loss(first).backward();  // Multiplies by the frozen parameter.
+  EXPECT_EQ(ddp.module()->frozen.scalar_type(), at::kFloat);
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, AForwardCanDropEarlierOutputs) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  {
+    const auto alone = ddp.no_sync();
+    ddp.module()->to_drop.push_back(ddp(data()));
+  }
+  ddp(data()).sum().backward();
+  EXPECT_EQ(ddp.module()->seen, kLow);
+}
+
+// The reducer builds new buckets in the second forward with gradients.
+TEST_F(DdpMixedPrecisionMultirankTest, TrainsOnAfterAForwardThatThrows) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  for (int i = 0; i < 3; ++i) {
+    ddp.zero_grad();
+    ddp(at::full({3}, i)).sum().backward();
+    EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({3}, static_cast<float>(i))));
+    const at::NoGradGuard no_grad;
+    EXPECT_THAT(error_of([&] { ddp(at::ones({0})); }), HasSubstr("no input"));
+  }
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, RestoresParametersWithoutABackward) {
+  DistributedDataParallel ddp(Scaled(1.001), {.mixed_precision = kComputesLow});
+  const at::Tensor& weight = ddp.module()->weight;
+  const auto expect_restored = [&] {
+    ASSERT_EQ(weight.scalar_type(), at::kFloat);
+    EXPECT_TRUE(weight.equal(at::full({3}, 1.001)));
+  };
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(ddp(data()).scalar_type(), kLow);
+    expect_restored();
+  }
+  const auto alone = ddp.no_sync();
+  std::optional<at::Tensor> output = ddp(data());
+  EXPECT_EQ(weight.scalar_type(), kLow);
+  output.reset();
+  expect_restored();
+  EXPECT_THAT(error_of([&] { ddp(at::ones({0})); }), HasSubstr("no input"));
+  ddp(data()).sum().backward();
+  expect_restored();
+  std::optional<at::Tensor> kept;
+  {
+    DistributedDataParallel other(ddp.module(), {.mixed_precision = kComputesLow});
+    const auto also_alone = other.no_sync();
+    kept = other(data());
+  }
+  kept->sum().backward();
+  expect_restored();
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, AFailedBackwardRestoresParametersWithItsOutputs) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  const auto alone = ddp.no_sync();
+  {
+    const at::Tensor output = ddp(data());
+    const auto hook = ddp.module()->weight.register_hook(
+        [](const at::Tensor&) -> at::Tensor { TORCH_CHECK_VALUE(false, "a hook's error"); });
+    EXPECT_THAT(error_of([&] { output.sum().backward(); }), HasSubstr("a hook's error"));
+    ddp.module()->weight.remove_hook(hook);
+  }
+  EXPECT_EQ(ddp.module()->weight.scalar_type(), at::kFloat);
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, ConvertsFrozenParametersAndBuffersButNoIntegers) {
+  DdpMixedPrecision dtypes = kComputesLow;
+  dtypes.buffer_dtype = kLow;
+  DistributedDataParallel ddp(Indices(), {.mixed_precision = dtypes});
+  const IndicesImpl& net = *ddp.module();
+  EXPECT_EQ(net.norm->running_mean.scalar_type(), kLow);
+  EXPECT_EQ(net.norm->num_batches_tracked.scalar_type(), at::kLong);
+  const at::Tensor output = ddp(at::arange(3));
+  EXPECT_EQ(output.scalar_type(), kLow);
+  EXPECT_EQ(net.frozen.scalar_type(), kLow);
+  output.pow(2).sum().backward();
+  EXPECT_EQ(net.frozen.scalar_type(), at::kFloat);
+  EXPECT_FALSE(net.frozen.grad().defined());
+  EXPECT_EQ(net.norm->running_mean.scalar_type(), kLow);
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, SparseGradientsAreReducedInTheirOwnDtypeOnly) {
+  EXPECT_EQ(error_of([] {
+              DistributedDataParallel(Indices(true), {.mixed_precision = {.param_dtype = kLow}});
+            }),
+            "DistributedDataParallel: mixed_precision would reduce the gradient of the parameter "
+            "'embedding.weight', which is sparse, as BFloat16; set reduce_dtype to Float");
+  DistributedDataParallel ddp(torch::nn::Embedding(torch::nn::EmbeddingOptions(4, 2).sparse(true)),
+                              {.mixed_precision = kComputesLow});
+  ddp(at::arange(3)).sum().backward();
+  const at::Tensor gradient = ddp.module()->weight.grad();
+  EXPECT_EQ(gradient.scalar_type(), at::kFloat);
+  EXPECT_TRUE(gradient.to_dense()[0].equal(at::ones({2})));
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, UnevenInputsTrainInAJoin) {
+  DistributedDataParallel ddp(TwoLayers(), {.mixed_precision = {.param_dtype = kLow}});
+  torch::optim::SGD optimizer(ddp.parameters(), 0.001);
+  const at::Tensor without_backward = [&] {
+    const auto alone = ddp.no_sync();
+    return ddp(data());
+  }();
+  Join({ddp}).run([&] {
+    for (int i = 0; i < get_rank(); ++i) {
+      optimizer.zero_grad();
+      loss(ddp(data())).backward();
+      optimizer.step();
+    }
+  });
+  for (const at::Tensor& one : ddp.parameters()) {
+    EXPECT_EQ(one.scalar_type(), at::kFloat);
+    expect_same_everywhere(one);
+  }
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, RejectsWhatItCannotCombine) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = {.param_dtype = kLow}});
+  EXPECT_EQ(error_of([] {
+              DistributedDataParallel(Scaled(), {.mixed_precision = {.reduce_dtype = at::kInt}});
+            }),
+            "DistributedDataParallel: mixed_precision has the dtype Int; expected one of "
+            "floating-point numbers");
+  EXPECT_THAT(
+      error_of([&] {
+        static_cast<void>(ddp.reducer().join_hook({{"divide_by_initial_world_size", false}}));
+      }),
+      HasSubstr("join: a DistributedDataParallel whose mixed_precision converts gradients divides "
+                "them by the number of all ranks; leave divide_by_initial_world_size true, or set "
+                "its reduce_dtype to the parameters' dtype"));
+  const std::string taken =
+      "DistributedDataParallel: a communication hook cannot reduce gradients that mixed_precision "
+      "converts; set its reduce_dtype to the parameters' dtype";
+  EXPECT_THAT(error_of([&] { ddp.register_comm_hook(Group(), allreduce_hook); }), HasSubstr(taken));
+  EXPECT_THAT(error_of([&] { ddp.register_builtin_comm_hook(BuiltinCommHook::ALLREDUCE); }),
+              HasSubstr(taken));
+  DistributedDataParallel other(Scaled(), {.mixed_precision = kComputesLow});
+  EXPECT_THAT(
+      error_of([&] {
+        static_cast<void>(apply_optimizer_in_backward<torch::optim::SGD>(other.reducer(),
+                                                                         other.parameters(), 0.1));
+      }),
+      HasSubstr("DistributedDataParallel: an optimizer cannot update parameters in backward() with "
+                "mixed_precision, because they have its param_dtype until backward() ends"));
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, AHookReducesGradientsThatAreNotConverted) {
+  DistributedDataParallel ddp(Scaled(), {.mixed_precision = kComputesLow});
+  ddp.register_comm_hook(Group(), bf16_compress_hook);
+  ddp(at::full({3}, 1.0 + get_rank())).sum().backward();
+  const double mean = 1.0 + (get_world_size() - 1) / 2.0;
+  EXPECT_TRUE(ddp.module()->weight.grad().allclose(at::full({3}, mean), 0.01, 0));
+}
+
+}  // namespace
+}  // namespace distrun
