@@ -43,8 +43,8 @@ TEST_F(FsdpMemoryMultirankTest, ParametersAreShardsOutsideOfForwardAndBackward) 
   EXPECT_EQ(elements.item<std::int64_t>(), whole - 2);  // "seen" is a buffer.
 }
 
-// Which blocks have memory for their whole parameters: before each block of a forward, and then
-// after the forward and the backward.
+// Which blocks have memory for their whole parameters: before each block of a forward, after the
+// forward, in backward after the last block, and after the backward.
 std::vector<std::vector<bool>> blocks_with_memory(const std::shared_ptr<ShardedNet>& net,
                                                   const at::Tensor& input) {
   FullyShardedDataParallel fsdp(net);
@@ -60,6 +60,7 @@ std::vector<std::vector<bool>> blocks_with_memory(const std::shared_ptr<ShardedN
     for (const c10::Storage& one : whole) found.back().push_back(one.nbytes() > 0);
   };
   net->before_block = look;
+  net->first->weight.register_hook([&](const at::Tensor& /*gradient*/) { look(3); });
   const at::Tensor output = fsdp(input);
   look(3);
   output.sum().backward();
@@ -71,7 +72,7 @@ TEST_F(FsdpMemoryMultirankTest, FreesTheParametersOfUnitsThatDoNotCompute) {
   EXPECT_THAT(blocks_with_memory(sharded_net({.prefetch = false}), input()),
               ElementsAre(ElementsAre(false, false, false), ElementsAre(false, false, false),
                           ElementsAre(false, false, false), ElementsAre(false, false, false),
-                          ElementsAre(false, false, false)));
+                          ElementsAre(false, false, false), ElementsAre(false, false, false)));
 }
 
 TEST_F(FsdpMemoryMultirankTest, KeepsParametersUntilBackwardOnRequest) {
@@ -79,7 +80,7 @@ TEST_F(FsdpMemoryMultirankTest, KeepsParametersUntilBackwardOnRequest) {
       blocks_with_memory(sharded_net({.reshard_after_forward = false, .prefetch = false}), input()),
       ElementsAre(ElementsAre(false, false, false), ElementsAre(true, false, false),
                   ElementsAre(true, true, false), ElementsAre(true, true, true),
-                  ElementsAre(false, false, false)));
+                  ElementsAre(false, false, false), ElementsAre(false, false, false)));
 }
 
 TEST_F(FsdpMemoryMultirankTest, SavedTensorsDoNotKeepTheMemory) {

@@ -12,6 +12,7 @@
 #include <ATen/ops/relu.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -180,6 +181,23 @@ TEST_F(FsdpMultirankTest, ShardsWithinItsGroupOnly) {
   expect_gradients(fsdp, *plain);
   EXPECT_EQ(error_of([&] { FullyShardedDataParallel(sharded_net({.process_group = first})); }),
             "FullyShardedDataParallel: a unit within has another process_group; expected the same");
+}
+
+TEST_F(FsdpMultirankTest, RanksGetTheValuesOfRankZeroOrKeepTheirs) {
+  for (const bool syncs : {true, false}) {
+    torch::nn::BatchNorm1d norm(400);
+    {
+      const at::NoGradGuard no_grad;
+      for (const auto& one : norm->parameters()) one.fill_(get_rank() + 5);
+      norm->running_mean.fill_(get_rank() + 7);
+    }
+    FullyShardedDataParallel fsdp(norm, {.sync_module_states = syncs});
+    const double own = syncs ? 0 : get_rank();
+    for (const FsdpShard& shard : fsdp.shards()) {
+      EXPECT_TRUE(shard.values.eq(own + 5).all().item<bool>()) << shard.name;
+    }
+    EXPECT_TRUE(norm->running_mean.eq(own + 7).all().item<bool>());
+  }
 }
 
 TEST_F(FsdpMultirankTest, TheFullStateCanBeLoaded) {
