@@ -247,12 +247,18 @@ TEST_F(CheckpointMultirankTest, ASharedOptimizerContinuesAfterTwoSavesAndAsAPlai
 TEST_F(CheckpointMultirankTest, AFailedLoadDoesNotChangeTheOptimizer) {
   torch::nn::Linear net(3, 2), other(4, 2);
   torch::optim::Adam optimizer(net->parameters()), of_other(other->parameters());
+  other->forward(at::ones({1, 4})).sum().backward();
+  of_other.step();
   save_checkpoint(path_, state_of(*other, of_other));
   net->forward(at::ones({1, 3})).sum().backward();
   optimizer.step();
   CheckpointState state = state_of(*net, optimizer);
   EXPECT_THROW(load_checkpoint(path_, state), c10::ValueError);
   EXPECT_EQ(optimizer.state().size(), 2);
+  torch::optim::Adam without_state(net->parameters());
+  CheckpointState of_new = state_of(*net, without_state);
+  EXPECT_THROW(load_checkpoint(path_, of_new), c10::ValueError);
+  EXPECT_TRUE(without_state.state().empty());
 }
 
 TEST_F(CheckpointMultirankTest, RanksThatPassDifferentPathsThrow) {

@@ -2,11 +2,13 @@
 #include "distrun/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -17,22 +19,42 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <unistd.h>
 
+#include "common/os/unique_fd.h"
 #include "common/test/folder.h"
 #include "parallel/checkpoint/checkpoint_folder.h"
 #include "parallel/checkpoint/checkpoint_index.h"
 #include "parallel/checkpoint/safetensors.h"
+
+namespace {
+
+// Called before a file is synced, with its path.
+std::function<void(int fd, const std::string& file)> when_synced;
+
+}  // namespace
+
+// Takes the place of the C library's function in this program.
+extern "C" int fsync(int fd) {
+  if (when_synced) {
+    when_synced(fd, std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string());
+  }
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace distrun {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
@@ -151,6 +173,19 @@ TEST_F(CheckpointTest, APartOfATensorIsReadFromItsBlocksOnly) {
   EXPECT_THAT(error_of([&] { load_checkpoint(path_, last); }), HasSubstr("is damaged"));
 }
 
+// A name that is longer than a block of checksums.
+TEST_F(CheckpointTest, EachBlockOfALongHeaderIsChecked) {
+  constexpr std::size_t kBlock = 1 << 20;
+  const std::string name(kBlock + 1000, 'x');
+  save_checkpoint(path_, state_of({{name, at::ones({4})}}));
+  std::string bytes = bytes_of(file_);
+  bytes[kBlock + 500] = 'y';
+  write(file_, bytes);
+  CheckpointState state = state_of({{name, at::zeros({4})}});
+  const std::string error = error_of([&] { load_checkpoint(path_, state); });
+  EXPECT_NE(error.find("is damaged: the checksum of bytes 1048576 to "), std::string::npos);
+}
+
 TEST_F(CheckpointTest, ConvertsToTheDtypeOfTheState) {
   save(at::full({4}, 1.5));
   EXPECT_TRUE(load(at::zeros({4}, at::kHalf)).equal(at::full({4}, 1.5, at::kHalf)));
@@ -227,6 +262,49 @@ TEST_F(CheckpointTest, AProcessThatIsKilledLeavesAWholeCheckpoint) {
     before = value;
   }
   EXPECT_GT(before, 0);
+}
+
+// Otherwise the new checkpoint could be incomplete after a power failure.
+TEST_F(CheckpointTest, AllFilesAreOnDiskBeforeTheNewCheckpointIsInPlace) {
+  save(at::zeros({4}));
+  const std::string old_index = bytes_of(path_ + "/checkpoint.json");
+  std::vector<std::string> synced;
+  ino_t unfinished = 0;
+  when_synced = [&](int fd, const std::string& file) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(fd, &status), 0);
+    if (file.ends_with("/last.tmp-1")) unfinished = status.st_ino;
+    const bool is_old = bytes_of(path_ + "/checkpoint.json") == old_index;
+    synced.push_back(fs::path(file).filename().string() + (is_old ? ", old" : ", new"));
+  };
+  save(at::ones({4}));
+  when_synced = nullptr;
+  EXPECT_THAT(synced, ElementsAre("shard-00001-model-00001-of-00001.safetensors, old",
+                                  "checkpoint.json, old", "last.tmp-1, old", "run, new"));
+  // It was renamed, because a copy could be interrupted.
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_ino, unfinished);
+}
+
+// Otherwise a killed process could leave no checkpoint at all.
+TEST_F(CheckpointTest, TheOldCheckpointIsNotRemovedBeforeTheNewOneIsInPlace) {
+  save(at::zeros({4}));
+  const UniqueFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_TRUE(watch);
+  const std::string folder = fs::path(path_).parent_path().string();
+  ASSERT_GE(::inotify_add_watch(watch.get(), folder.c_str(), IN_DELETE), 0);
+  save(at::ones({4}));
+  std::vector<std::string> removed;
+  alignas(inotify_event) std::array<char, 4096> events{};
+  const ssize_t size = ::read(watch.get(), events.data(), events.size());
+  for (ssize_t at = 0; at < size;) {
+    const auto* const event = reinterpret_cast<const inotify_event*>(events.data() + at);
+    removed.emplace_back(static_cast<const char*>(event->name));
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  // The old checkpoint has one of these names then.
+  EXPECT_THAT(removed, ElementsAre(AnyOf("last.tmp-1", "last.old")));
 }
 
 // As a process leaves it that was killed between two renames.
