@@ -129,6 +129,54 @@ TEST_F(ZeroRedundancyStateMultirankTest, RejectsTheShareOfAnotherRank) {
   EXPECT_NE(error_of([&] { load(plain, of_first); }), "no error");
 }
 
+TEST_F(ZeroRedundancyStateMultirankTest, RejectsTheShareOfAnotherNumberOfRanks) {
+  if (get_world_size() < 3) GTEST_SKIP() << "one rank alone has no share";
+  const Tensors parameters = parameters_of();
+  ZeroAdam zero(parameters, 0.1);
+  const Group group = new_group({0, 1});
+  std::string file;
+  if (group.is_member()) {
+    const ZeroAdam of_two(parameters, 0.1, {.process_group = group});
+    file = saved(of_two);
+  }
+  file = broadcast_bytes(file, 0);
+  EXPECT_THAT(error_of([&] { load(zero, file); }),
+              HasSubstr("the archive has the share of group rank 0 of 2 ranks, and this is group "
+                        "rank " +
+                        std::to_string(get_rank()) + " of " + std::to_string(get_world_size())));
+}
+
+// Options that differ among ranks are an error of the program, but the result is that of one rank.
+TEST_F(ZeroRedundancyStateMultirankTest, TheConsolidatedStateHasTheOptionsOfItsRank) {
+  ZeroAdam zero(parameters_of(), 0.1);
+  zero.param_groups()[0].options().set_lr(get_rank() + 1);
+  const auto whole = zero.consolidate_state_dict(GroupRank(0));
+  if (whole) {
+    EXPECT_EQ(whole->param_groups()[0].options().get_lr(), 1);
+  }
+}
+
+// The second group differs, so the state of the first one is loaded already.
+TEST_F(ZeroRedundancyStateMultirankTest, AFailedLoadLeavesNoStateOfOtherShares) {
+  const Tensors parameters = parameters_of(), more = parameters_of();
+  torch::optim::Adam other({torch::optim::OptimizerParamGroup(parameters),
+                            torch::optim::OptimizerParamGroup(Tensors{more[0]})},
+                           0.1);
+  train(other, parameters, 0, 1);
+  ZeroAdam zero(
+      {torch::optim::OptimizerParamGroup(parameters), torch::optim::OptimizerParamGroup(more)},
+      0.1);
+  EXPECT_THAT(error_of([&] { load(zero, saved(other)); }),
+              HasSubstr("contains a parameter group that has a different size"));
+  std::size_t own = 0;
+  for (const at::Tensor& one : parameters) {
+    const bool has_state = zero.state().count(one.unsafeGetTensorImpl()) == 1;
+    EXPECT_EQ(has_state, zero.rank_of(one) == get_rank());
+    own += has_state ? 1 : 0;
+  }
+  EXPECT_EQ(zero.state().size(), own);
+}
+
 TEST_F(ZeroRedundancyStateMultirankTest, RejectsAFileWithOtherGroups) {
   const Tensors parameters = parameters_of();
   torch::optim::Adam other(Tensors{parameters[0]}, 0.1);
