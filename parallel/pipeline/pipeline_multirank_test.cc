@@ -72,14 +72,16 @@ struct ListOfTwoImpl : torch::nn::Module {
 };
 
 template <class Schedule>
-std::size_t most_activations(int microbatches, const at::Tensor& x, const at::Tensor& y) {
+std::size_t most_activations(int microbatches, const at::Tensor& x, const at::Tensor& y,
+                             bool trains = true) {
   const auto net = std::make_shared<ActivationCounterImpl>(get_rank());
   const PipelineStage stage(net, get_rank(), get_world_size());
   Schedule schedule(stage, microbatches, [](const at::Tensor& output, const at::Tensor& target) {
     return (output - target).pow(2).mean();
   });
   for (int step = 0; step < 2; ++step) {
-    schedule.step({.args = {x}, .target = y, .return_outputs = false});
+    const PipelineBatch all = {.args = {x}, .target = y, .return_outputs = false};
+    trains ? schedule.step(all) : schedule.eval(all);
   }
   return net->most;
 }
@@ -258,6 +260,14 @@ TEST_F(PipelineMultirankTest, OneForwardOneBackwardKeepsFewerActivations) {
   const auto stages_left = static_cast<std::size_t>(get_world_size() - get_rank());
   EXPECT_EQ(most_activations<ScheduleGPipe>(kMicrobatches, batch(8), target(8)), kMicrobatches);
   EXPECT_EQ(most_activations<Schedule1F1B>(kMicrobatches, batch(8), target(8)), stages_left);
+}
+
+// A stage frees an output when it has been sent, at most as many micro-batches later as there are
+// stages.
+TEST_F(PipelineMultirankTest, EvalKeepsFewOutputs) {
+  const std::size_t most =
+      most_activations<Schedule1F1B>(12, batch(12), target(12), /*trains=*/false);
+  EXPECT_LE(most, static_cast<std::size_t>(get_world_size()) + 1);
 }
 
 TEST_F(PipelineMultirankTest, StagesCanHaveAnyFloatingDtype) {
