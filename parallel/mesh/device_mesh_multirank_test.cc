@@ -9,6 +9,7 @@
 
 #include "backends/test/multirank_test.h"
 #include "distrun/device_mesh.h"
+#include "distrun/process_group.h"
 
 namespace distrun {
 namespace {
@@ -52,6 +53,22 @@ TEST_F(DeviceMeshMultirankTest, EachDimensionHasAGroup) {
   EXPECT_THAT(two.shape(), ElementsAre(ranks, 1));
   EXPECT_THAT(two.mesh_dim_names(), ElementsAre("dp", "tp"));
   EXPECT_THAT(two.get_coordinate().value(), ElementsAre(get_rank(), 0));
+}
+
+// On 4 ranks, two rows of two ranks.
+TEST_F(DeviceMeshMultirankTest, RowsAndColumnsAreDifferentGroups) {
+  const int rows = get_world_size() % 2 == 0 ? 2 : 1, columns = get_world_size() / rows;
+  const int row = get_rank() / columns, column = get_rank() % columns;
+  const DeviceMesh mesh = init_device_mesh(at::kCPU, {rows, columns}, {"dp", "tp"});
+  EXPECT_EQ(mesh.get_local_rank("dp"), row);
+  EXPECT_EQ(mesh.get_local_rank("tp"), column);
+  std::vector<int> in_row, in_column;
+  for (int i = 0; i < columns; ++i) in_row.push_back(row * columns + i);
+  for (int i = 0; i < rows; ++i) in_column.push_back(i * columns + column);
+  EXPECT_EQ(get_process_group_ranks(mesh.get_group("tp")), in_row);
+  EXPECT_EQ(get_process_group_ranks(mesh.get_group("dp")), in_column);
+  EXPECT_TRUE(mesh["tp"].mesh().equal(at::tensor(in_row)));
+  EXPECT_TRUE(mesh["dp"].mesh().equal(at::tensor(in_column)));
 }
 
 TEST_F(DeviceMeshMultirankTest, AMeshCanLeaveRanksOut) {
