@@ -23,16 +23,17 @@
 //
 // and load_checkpoint() loads a folder with safetensors files that Python has written.
 //
-// A checkpoint is written whole or not at all.  The files first go to a new folder, whose name is
-// that of the checkpoint with ".tmp-" and a number.  When the files of all ranks are on the disk,
-// the new folder takes the place of the old one in one step.  If a rank is killed before that, the
-// old checkpoint remains, and the next save_checkpoint() to the path removes the unfinished one.
-// (If the file system cannot exchange folders in one step, as NFS cannot, the old folder has the
-// name PATH.old for a moment.  If the ranks are killed in that moment, load_checkpoint() loads
-// PATH.old.)
+// A checkpoint is written whole or not at all.  The files first go to a new folder,
+// PATH.unfinished. When the files of all ranks are on the disk, the new folder takes the place of
+// the old one in one step.  If a rank is killed before that, the old checkpoint remains, and the
+// next save_checkpoint() to the path removes the unfinished one.  (If the file system cannot
+// exchange folders in one step, as NFS cannot, the old folder has the name PATH.old for a moment.
+// If the ranks are killed in that moment, load_checkpoint() loads PATH.old.)
 //
-// Only one save to a path may be in progress.  If the path is a link to a folder, the folder is
-// replaced, and the link remains.  A folder that has anything but a checkpoint is never replaced.
+// Only one save to a path can be in progress: a second one, also that of another program, throws.
+// On a file system that cannot lock folders (flock(2)), as NFS cannot, this is not detected, and
+// the programs must take care.  If the path is a link to a folder, the folder is replaced, and the
+// link remains.  A folder that has anything but a checkpoint is never replaced.
 //
 // Blocks: save_checkpoint() and load_checkpoint() block until all ranks have saved or loaded.  If
 // this takes longer than the group's timeout, they throw.
@@ -139,8 +140,9 @@ struct CheckpointOptions {
 //
 // Throws: c10::ValueError if ranks have different sizes or dtypes of a tensor, if parts overlap, or
 // if a part is missing.
-// Also throws c10::Error if a rank cannot write, for example because the disk is full.  The text
-// names the rank and the file.  All ranks throw, and the old checkpoint remains.
+// Also throws c10::Error if another save to the path is in progress, or if a rank cannot write, for
+// example because the disk is full.  The text names the rank and the file.  All ranks throw, and
+// the old checkpoint remains.
 // Also throws the exceptions of collectives.h.
 // Cost: each rank writes its share, and waits until the share is on the disk.
 void save_checkpoint(const std::string& path, const CheckpointState& state,

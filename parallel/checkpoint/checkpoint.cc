@@ -22,6 +22,7 @@
 #include "parallel/checkpoint/checkpoint_file.h"
 #include "parallel/checkpoint/checkpoint_folder.h"
 #include "parallel/checkpoint/checkpoint_state.h"
+#include "parallel/checkpoint/folder_lock.h"
 #include "parallel/checkpoint/save_plan.h"
 
 namespace distrun {
@@ -268,10 +269,12 @@ void save_state(const std::string& path, const std::function<CheckpointState()>&
   CheckpointState state;
   std::string error = error_in([&] { state = make(); });
   const auto files = by_file(state, own_writes(team, path, state, error));
-  const std::string number = on_first(team, "save_checkpoint", [&] {
-    return std::to_string(naming_first(team, [&] { return begin_checkpoint(path); }));
+  FolderLock lock;  // On the first rank.
+  on_first(team, "save_checkpoint", [&] {
+    lock = naming_first(team, [&] { return begin_checkpoint(path); });
+    return std::string();
   });
-  const std::string unfinished = unfinished_name(path, std::stoi(number));
+  const std::string unfinished = unfinished_name(path);
   std::vector<FileRecord> records;
   error = error_in([&] {
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -293,6 +296,7 @@ void save_state(const std::string& path, const std::function<CheckpointState()>&
       if (!first.empty()) first = team.name_of(0) + ": " + first;
     }
     if (!first.empty()) discard_checkpoint(unfinished);
+    lock.release();  // Before another rank returns, and may start the next save.
     TORCH_CHECK(first.empty(), first);
     return std::string();
   });

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -21,7 +20,6 @@
 
 #include "common/os/unique_fd.h"
 #include "common/os/write_all.h"
-#include "common/text/parse_number.h"
 #include "parallel/checkpoint/checkpoint_index.h"
 
 namespace distrun::internal {
@@ -30,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kUnfinished = ".tmp-", *kOld = ".old", *kSuffix = ".safetensors";
+constexpr const char *kUnfinished = ".unfinished", *kOld = ".old", *kSuffix = ".safetensors";
 
 std::string message_of_errno() { return std::generic_category().message(errno); }
 
@@ -69,9 +67,15 @@ void check_replaceable(const std::string& path) {
   }
 }
 
-// PATH.tmp-1, …
-bool is_unfinished(const std::string& name, const std::string& begin) {
-  return name.starts_with(begin) && parse_number<int>(std::string_view(name).substr(begin.size()));
+// Throws if the folder has anything that a save of distrun does not write.
+void check_leftover(const std::string& path) {
+  const std::string what_to_do = "; remove it, or save elsewhere";
+  TORCH_CHECK(fs::is_directory(path), path, " exists and is not a folder", what_to_do);
+  for (const auto& one : fs::directory_iterator(path)) {
+    const std::string name = one.path().filename().string();
+    TORCH_CHECK(name == kIndexName || (name.starts_with("shard-") && name.ends_with(kSuffix)), path,
+                " has ", name, ", which is not part of an unfinished checkpoint", what_to_do);
+  }
 }
 
 std::vector<std::string> safetensors_in(const std::string& folder) {
@@ -91,15 +95,29 @@ void remove_folder(const std::string& path) {
   TORCH_CHECK(done == 0 || errno == ENOENT, "cannot remove ", path, ": ", message_of_errno());
 }
 
-// Of the program that was interrupted: PATH.tmp-1, …
-void remove_unfinished(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  const std::string begin = fs::path(path).filename().string() + kUnfinished;
-  std::vector<fs::path> left;
-  for (const auto& one : fs::directory_iterator(folder.empty() ? fs::path(".") : folder)) {
-    if (is_unfinished(one.path().filename().string(), begin)) left.push_back(one.path());
+// Creates the folder of a save, and removes that of an interrupted one.
+//
+// The lock of a save is on this folder, which then takes the place of `path`. So a save is in
+// progress if a folder with one of the two names is locked. Look at `path` last, as the locked
+// folder moves there.
+FolderLock own_folder(const std::string& path, const std::string& unfinished) {
+  const auto check = [&](bool is_alone) {
+    TORCH_CHECK(is_alone, "another save to ", path,
+                " is in progress; wait until it ends, or save elsewhere");
+  };
+  const bool is_left = fs::exists(unfinished);
+  if (is_left) check_leftover(unfinished);
+  FolderLock left;
+  if (is_left) {
+    left = FolderLock(unfinished);
+    check(left.is_held());
   }
-  for (const fs::path& one : left) remove_folder(one.string());
+  if (fs::exists(path)) check(FolderLock(path).is_held());
+  if (is_left) remove_folder(unfinished);
+  const bool is_new = fs::create_directory(unfinished);
+  FolderLock own(unfinished);
+  check(is_new && own.is_held());
+  return own;
 }
 
 void sync_folder(const std::string& folder) {
@@ -155,11 +173,9 @@ auto with_folder(const std::string& path, const Act& act) {
 
 }  // namespace
 
-std::string unfinished_name(const std::string& path, int number) {
-  return plain(path) + kUnfinished + std::to_string(number);
-}
+std::string unfinished_name(const std::string& path) { return plain(path) + kUnfinished; }
 
-int begin_checkpoint(const std::string& given) {
+FolderLock begin_checkpoint(const std::string& given) {
   return with_folder(given, [&] {
     const std::string path = plain(given), name = fs::path(path).filename().string();
     TORCH_CHECK(!name.empty() && name != "." && name != "..", "'", given,
@@ -168,10 +184,7 @@ int begin_checkpoint(const std::string& given) {
       fs::create_directories(above);
     }
     if (fs::exists(path)) check_replaceable(path);
-    remove_unfinished(path);
-    int number = 1;
-    while (!fs::create_directory(unfinished_name(path, number))) ++number;
-    return number;
+    return own_folder(path, unfinished_name(path));
   });
 }
 

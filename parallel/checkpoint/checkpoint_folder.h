@@ -1,9 +1,9 @@
 // The folder of a checkpoint: written under another name, then put in place in one step.
 //
-//     const int number = begin_checkpoint("run/last");                  // On one rank.
-//     const std::string unfinished = unfinished_name("run/last", number);  // "run/last.tmp-1"
-//     …                                                                 // All ranks write files.
-//     commit_checkpoint(unfinished, "run/last", files);                 // On one rank.
+//     FolderLock lock = begin_checkpoint("run/last");              // On one rank.
+//     const std::string unfinished = unfinished_name("run/last");  // "run/last.unfinished"
+//     …                                                            // All ranks write files.
+//     commit_checkpoint(unfinished, "run/last", files);            // On one rank.
 //
 // Throws: c10::Error, whose text names the path and the problem.
 #pragma once
@@ -13,13 +13,15 @@
 #include <vector>
 
 #include "parallel/checkpoint/checkpoint_file.h"
+#include "parallel/checkpoint/folder_lock.h"
 
 namespace distrun::internal {
 
-// Creates the folder for the files, and those above it, and returns its number. Removes what an
-// earlier, interrupted save has left. Throws if `path` exists and has anything but a checkpoint.
-int begin_checkpoint(const std::string& path);
-std::string unfinished_name(const std::string& path, int number);
+// Creates the folder for the files, and those above it. Removes what an earlier, interrupted save
+// has left. Throws if another save to `path` is in progress, or if `path` exists and has anything
+// but a checkpoint. Keep the lock until the save ends.
+FolderLock begin_checkpoint(const std::string& path);
+std::string unfinished_name(const std::string& path);
 
 // Checks that all files are visible here, writes the index, and replaces `path`.
 void commit_checkpoint(const std::string& unfinished, const std::string& path,

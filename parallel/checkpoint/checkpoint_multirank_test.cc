@@ -19,6 +19,8 @@
 #include "distrun/device_mesh.h"
 #include "distrun/tensor_parallel.h"
 #include "distrun/zero_redundancy_optimizer.h"
+#include "parallel/checkpoint/checkpoint_folder.h"
+#include "parallel/checkpoint/folder_lock.h"
 #include "parallel/fsdp/test/fsdp_multirank_fixture.h"
 
 namespace distrun {
@@ -347,6 +349,32 @@ TEST_F(CheckpointMultirankTest, RejectsOptimizersThatItDoesNotKnow) {
             "AdamW, RMSprop or Adagrad");
 }
 
+TEST_F(CheckpointMultirankTest, ASecondSaveToThePathThrowsOnAllItsRanks) {
+  AsyncCheckpoint checkpoint;
+  internal::FolderLock other;
+  if (get_rank() == 0) other = internal::begin_checkpoint(path_);
+  const std::string expected = "save_checkpoint: rank 0: another save to " + path_ +
+                               " is in progress; wait until it ends, or save elsewhere";
+  EXPECT_EQ(error_of([&] { save_checkpoint(path_, state_of(at::ones({4}))); }), expected);
+  checkpoint.save(path_, state_of(at::ones({4})));
+  EXPECT_EQ(error_of([&] { checkpoint.wait(); }), expected);
+  other.release();
+  save_checkpoint(path_, state_of(at::ones({4})));
+  EXPECT_THAT(names_beside(), ElementsAre("last"));
+}
+
+// A save ends on all ranks at once, so the next one can be that of another group.
+TEST_F(CheckpointMultirankTest, EachRankSavesAfterASaveOfAll) {
+  const Group last = new_group({get_world_size() - 1});
+  for (int round = 0; round < 20; ++round) {
+    save_checkpoint(path_, state_of(at::ones({4})));
+    if (last.is_member()) {
+      save_checkpoint(path_, state_of(at::full({4}, round)), {.process_group = last});
+    }
+    barrier();
+  }
+}
+
 // As on a full disk: a file of the last rank cannot grow.
 TEST_F(CheckpointMultirankTest, IfARankCannotWriteAllThrowAndTheOldCheckpointRemains) {
   const at::Tensor old = at::ones({4});
@@ -365,7 +393,7 @@ TEST_F(CheckpointMultirankTest, IfARankCannotWriteAllThrowAndTheOldCheckpointRem
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(error, AllOf(HasSubstr("save_checkpoint: rank " + std::to_string(last) +
-                                     ": cannot write " + path_ + ".tmp-1/shard-"),
+                                     ": cannot write " + path_ + ".unfinished/shard-"),
                            HasSubstr(": File too large")));
   EXPECT_THAT(names_beside(), ElementsAre("last"));
   const at::Tensor loaded = at::zeros({4});

@@ -17,6 +17,7 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
@@ -32,6 +33,7 @@
 #include "common/test/folder.h"
 #include "parallel/checkpoint/checkpoint_folder.h"
 #include "parallel/checkpoint/checkpoint_index.h"
+#include "parallel/checkpoint/folder_lock.h"
 #include "parallel/checkpoint/safetensors.h"
 
 namespace {
@@ -98,7 +100,7 @@ class CheckpointTest : public ::testing::Test {
   // Waits until another process writes a checkpoint, or until it does not.
   bool is_soon(bool saving) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (fs::exists(path_ + ".tmp-1") != saving) {
+    while (fs::exists(path_ + ".unfinished") != saving) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
     }
@@ -226,12 +228,74 @@ TEST_F(CheckpointTest, ALinkToACheckpointRemains) {
 // As a killed process leaves it.
 TEST_F(CheckpointTest, RemovesWhatAnInterruptedSaveHasLeft) {
   save(at::zeros({4}));
-  fs::create_directory(path_ + ".tmp-1");
-  write(path_ + ".tmp-1/shard-00001-model-00001-of-00001.safetensors", "half a file");
-  fs::create_directory(path_ + ".tmp-mine");
+  fs::create_directory(path_ + ".unfinished");
+  write(path_ + ".unfinished/shard-00001-model-00001-of-00001.safetensors", "half a file");
+  fs::create_directory(path_ + ".unfinished-mine");
   EXPECT_TRUE(load(at::zeros({4})).equal(at::zeros({4})));
   save(at::ones({4}));
-  EXPECT_THAT(names_in(folder_.path() + "/run"), UnorderedElementsAre("last", "last.tmp-mine"));
+  EXPECT_THAT(names_in(folder_.path() + "/run"),
+              UnorderedElementsAre("last", "last.unfinished-mine"));
+}
+
+TEST_F(CheckpointTest, ASaveToThePathOfASaveInProgressThrows) {
+  const std::string in_progress = "save_checkpoint: rank 0: another save to " + path_ +
+                                  " is in progress; wait until it ends, or save elsewhere";
+  for (int round = 0; round < 2; ++round) {  // Without an old checkpoint, and with one.
+    internal::FolderLock lock = internal::begin_checkpoint(path_);
+    const std::string unfinished = internal::unfinished_name(path_);
+    EXPECT_EQ(error_of([&] { save(at::ones({4})); }), in_progress);
+    save_checkpoint(path_ + "-other", state_of({{"x", at::ones({4})}}));
+    internal::commit_checkpoint(unfinished, path_, {});
+    // It is in place, but the save has not ended: on some file systems it still has PATH.old.
+    EXPECT_EQ(error_of([&] { save(at::ones({4})); }), in_progress);
+    lock.release();
+    save(at::ones({4}));
+    EXPECT_TRUE(load(at::zeros({4})).equal(at::ones({4})));
+  }
+}
+
+// A process that has started during the save, such as one that loads data, has its open files.
+TEST_F(CheckpointTest, AForkedProcessDoesNotKeepASaveInProgress) {
+  internal::FolderLock lock = internal::begin_checkpoint(path_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  lock.release();
+  EXPECT_EQ(error_of([&] { save(at::ones({4})); }), "no error");
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(CheckpointTest, AProcessThatIsKilledDoesNotKeepASaveInProgress) {
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  const UniqueFd reader(pipe[0]), writer(pipe[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const internal::FolderLock lock = internal::begin_checkpoint(path_);
+    if (lock.is_held()) static_cast<void>(::write(writer.get(), "x", 1));
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(reader.get(), &byte, 1), 1);
+  EXPECT_THAT(error_of([&] { save(at::ones({4})); }), HasSubstr("is in progress"));
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  save(at::ones({4}));
+  EXPECT_THAT(names_in(folder_.path() + "/run"), ElementsAre("last"));
+}
+
+TEST_F(CheckpointTest, DoesNotRemoveAFolderThatNoSaveHasLeft) {
+  const std::string unfinished = path_ + ".unfinished", to_do = "; remove it, or save elsewhere";
+  fs::create_directories(unfinished);
+  write(unfinished + "/thesis.txt", "years of work");
+  EXPECT_EQ(error_of([&] { save(at::ones({4})); }),
+            "save_checkpoint: rank 0: " + unfinished +
+                " has thesis.txt, which is not part of an unfinished checkpoint" + to_do);
+  EXPECT_EQ(bytes_of(unfinished + "/thesis.txt"), "years of work");
 }
 
 // Kills a process that saves 1, 2, 3, …, each time while it writes the folder of the next one.
@@ -345,8 +409,8 @@ TEST_F(CheckpointTest, DoesNotReplaceAFolderThatHasOtherFiles) {
 // As on a file system that only one machine sees.
 TEST_F(CheckpointTest, NamesAFileThatTheFirstRankDoesNotSee) {
   save(at::ones({4}));
-  const std::string unfinished =
-      internal::unfinished_name(path_, internal::begin_checkpoint(path_));
+  const internal::FolderLock lock = internal::begin_checkpoint(path_);
+  const std::string unfinished = internal::unfinished_name(path_);
   EXPECT_EQ(error_of([&] {
               internal::commit_checkpoint(unfinished, path_, {{.name = "shard", .bytes = 3}});
             }),
