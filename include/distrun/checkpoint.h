@@ -24,16 +24,22 @@
 // and load_checkpoint() loads a folder with safetensors files that Python has written.
 //
 // A checkpoint is written whole or not at all.  The files first go to a new folder,
-// PATH.unfinished. When the files of all ranks are on the disk, the new folder takes the place of
-// the old one in one step.  If a rank is killed before that, the old checkpoint remains, and the
-// next save_checkpoint() to the path removes the unfinished one.  (If the file system cannot
-// exchange folders in one step, as NFS cannot, the old folder has the name PATH.old for a moment.
-// If the ranks are killed in that moment, load_checkpoint() loads PATH.old.)
+// PATH.unfinished.  When the files of all ranks are on the disk, the new folder takes the place of
+// the old one in one step.  If the first rank is killed before that, the old checkpoint and
+// PATH.unfinished remain.  If another rank is killed, only the old checkpoint remains, unless the
+// launcher kills the first rank too.  The next save_checkpoint() to the path removes
+// PATH.unfinished.  You may also delete it if no save to the path is in progress, for example if
+// each checkpoint has its own path.
+//
+// If the file system cannot exchange folders in one step, as NFS cannot, the old folder has the
+// name PATH.old for a moment.  If the ranks are killed in that moment, load_checkpoint() loads
+// PATH.old.  If PATH exists too, you may delete PATH.old.
 //
 // Only one save to a path can be in progress: a second one, also that of another program, throws.
 // On a file system that cannot lock folders (flock(2)), as NFS cannot, this is not detected, and
 // the programs must take care.  If the path is a link to a folder, the folder is replaced, and the
-// link remains.  A folder that has anything but a checkpoint is never replaced.
+// link remains.  A folder that has anything but a checkpoint, or that is a mount point, is never
+// replaced.
 //
 // Blocks: save_checkpoint() and load_checkpoint() block until all ranks have saved or loaded.  If
 // this takes longer than the group's timeout, they throw.
@@ -154,8 +160,9 @@ void save_checkpoint(const std::string& path, const CheckpointState& state,
 //
 // Throws: c10::ValueError if the checkpoint lacks a tensor of `state`, or has it with other sizes.
 // The values of `state` are then unchanged.
-// Also throws c10::Error if a file cannot be read or is damaged.  The text names the rank and the
-// file, and all ranks throw.  Values of `state` may then have changed.
+// Also throws c10::Error if a file cannot be read or is damaged, if another program replaces the
+// checkpoint meanwhile, or if a newer distrun has written it in another format.  The text names the
+// path, and for a file also the rank.  All ranks throw.  Values of `state` may then have changed.
 // Also throws the exceptions of collectives.h.
 // Cost: each rank reads the headers of all files.
 void load_checkpoint(const std::string& path, CheckpointState& state,

@@ -115,6 +115,21 @@ auto naming_first(const Team& team, const Act& act) {
   return result;
 }
 
+// Throws the error of a load, if there is one, on all ranks. A checkpoint that another program has
+// replaced meanwhile looks damaged: its files are not those of the list.
+void check_loaded(const Team& team, const std::string& path, const std::string& list,
+                  const std::string& error) {
+  if (error.empty()) return;
+  const std::string now = on_first(team, "load_checkpoint", [&] {
+    std::string found;
+    error_in([&] { found = internal::find_checkpoint(path); });
+    return found;
+  });
+  TORCH_CHECK(now == list, "load_checkpoint: ", path,
+              " has changed while it was being loaded; load it again");
+  TORCH_CHECK(false, "load_checkpoint: ", error);
+}
+
 std::vector<PartFacts> facts_of(const CheckpointState& state) {
   std::vector<PartFacts> facts;
   facts.reserve(state.parts().size());
@@ -259,27 +274,14 @@ void read_parts(const CheckpointState& state, const Sources& sources) {
   }
 }
 
-}  // namespace
-
-namespace internal {
-
-void save_state(const std::string& path, const std::function<CheckpointState()>& make,
-                const Group& group) {
-  const Team team(group);
-  CheckpointState state;
-  std::string error = error_in([&] { state = make(); });
-  const auto files = by_file(state, own_writes(team, path, state, error));
-  FolderLock lock;  // On the first rank.
-  on_first(team, "save_checkpoint", [&] {
-    lock = naming_first(team, [&] { return begin_checkpoint(path); });
-    return std::string();
-  });
-  const std::string unfinished = unfinished_name(path);
+// `lock` is the first rank's. Afterwards, no rank has it.
+void write_and_commit(const Team& team, const std::string& path, const std::string& unfinished,
+                      const std::vector<std::vector<FilePart>>& files, internal::FolderLock& lock) {
   std::vector<FileRecord> records;
-  error = error_in([&] {
+  const std::string error = error_in([&] {
     for (std::size_t i = 0; i < files.size(); ++i) {
-      records.push_back(
-          write_checkpoint_file(unfinished, file_name(team.rank(), i, files.size()), files[i]));
+      records.push_back(internal::write_checkpoint_file(
+          unfinished, file_name(team.rank(), i, files.size()), files[i]));
     }
   });
   const auto reports = team.gather(report_of(error, records));
@@ -292,14 +294,38 @@ void save_state(const std::string& path, const std::function<CheckpointState()>&
     }
     std::string first = first_error(team, errors);
     if (first.empty()) {
-      first = error_in([&] { commit_checkpoint(unfinished, path, all); });
+      first = error_in([&] { internal::commit_checkpoint(unfinished, path, all); });
       if (!first.empty()) first = team.name_of(0) + ": " + first;
     }
-    if (!first.empty()) discard_checkpoint(unfinished);
+    if (!first.empty()) internal::discard_checkpoint(unfinished);
     lock.release();  // Before another rank returns, and may start the next save.
     TORCH_CHECK(first.empty(), first);
     return std::string();
   });
+}
+
+}  // namespace
+
+namespace internal {
+
+void save_state(const std::string& path, const std::function<CheckpointState()>& make,
+                const Group& group) {
+  const Team team(group);
+  CheckpointState state;
+  const std::string error = error_in([&] { state = make(); });
+  const auto files = by_file(state, own_writes(team, path, state, error));
+  FolderLock lock;  // On the first rank.
+  try {
+    on_first(team, "save_checkpoint", [&] {
+      lock = naming_first(team, [&] { return begin_checkpoint(path); });
+      return std::string();
+    });
+    write_and_commit(team, path, unfinished_name(path), files, lock);
+  } catch (...) {
+    // Of a collective, such as after a peer is lost: the errors of files come with the reports.
+    if (lock.is_held()) discard_checkpoint(unfinished_name(path));
+    throw;
+  }
 }
 
 }  // namespace internal
@@ -322,7 +348,7 @@ void load_checkpoint(const std::string& path, CheckpointState& state,
     files = internal::open_checkpoint(list);
     sources = sources_in(files);
   });
-  TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
+  check_loaded(team, path, list, error);
   internal::StateToLoad all;
   error = agreed_error(team, [&] {
     all = internal::state_to_load(state,
@@ -334,7 +360,7 @@ void load_checkpoint(const std::string& path, CheckpointState& state,
     TORCH_CHECK_VALUE(false, "load_checkpoint: ", error);
   }
   error = agreed_error(team, [&] { read_parts(all.state, sources); });
-  TORCH_CHECK(error.empty(), "load_checkpoint: ", error);
+  check_loaded(team, path, list, error);
   for (const auto& finish : all.finish) finish();
 }
 

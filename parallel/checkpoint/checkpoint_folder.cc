@@ -4,10 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -21,6 +18,7 @@
 #include "common/os/unique_fd.h"
 #include "common/os/write_all.h"
 #include "parallel/checkpoint/checkpoint_index.h"
+#include "parallel/checkpoint/folder_checks.h"
 
 namespace distrun::internal {
 
@@ -39,43 +37,6 @@ std::string plain(std::string path) {
   if (!fs::is_symlink(path)) return path;
   TORCH_CHECK(fs::exists(path), path, " is a link to a path that does not exist");
   return fs::canonical(path).string();
-}
-
-bool has_index(const std::string& folder) { return fs::exists(folder + "/" + kIndexName); }
-
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  TORCH_CHECK(file, "cannot read ", path, ": ", message_of_errno());
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-// Throws if the folder has anything that a checkpoint of distrun does not have.
-void check_replaceable(const std::string& path) {
-  const std::string what_to_do = "; remove it, or save elsewhere";
-  TORCH_CHECK(fs::is_directory(path), path, " exists and is not a folder", what_to_do);
-  std::set<std::string> names;
-  if (has_index(path)) {
-    const auto index = parse_index(text_of_file(path + "/" + kIndexName));
-    TORCH_CHECK(index.has_value(), path,
-                " exists and is not a checkpoint of distrun: ", index.error().message, what_to_do);
-    for (const FileRecord& file : *index) names.insert(file.name);
-    names.insert(kIndexName);
-  }
-  for (const auto& one : fs::directory_iterator(path)) {
-    TORCH_CHECK(names.contains(one.path().filename().string()), path, " has ",
-                one.path().filename().string(), ", which is not part of a checkpoint", what_to_do);
-  }
-}
-
-// Throws if the folder has anything that a save of distrun does not write.
-void check_leftover(const std::string& path) {
-  const std::string what_to_do = "; remove it, or save elsewhere";
-  TORCH_CHECK(fs::is_directory(path), path, " exists and is not a folder", what_to_do);
-  for (const auto& one : fs::directory_iterator(path)) {
-    const std::string name = one.path().filename().string();
-    TORCH_CHECK(name == kIndexName || (name.starts_with("shard-") && name.ends_with(kSuffix)), path,
-                " has ", name, ", which is not part of an unfinished checkpoint", what_to_do);
-  }
 }
 
 std::vector<std::string> safetensors_in(const std::string& folder) {
@@ -146,7 +107,7 @@ void put_in_place(const std::string& unfinished, const std::string& path) {
   TORCH_CHECK(errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP, "cannot replace ", path,
               ": ", message_of_errno());
   const std::string old = path + kOld;
-  if (fs::exists(old)) check_replaceable(old);
+  if (fs::exists(old)) check_leftover(old);
   remove_folder(old);
   rename_folder(path, old);
   rename_folder(unfinished, path);
@@ -226,7 +187,7 @@ std::string find_checkpoint(const std::string& given) {
     if (!fs::exists(path) && has_index(path + kOld)) path += kOld;
     TORCH_CHECK(fs::exists(path), path, " does not exist");
     if (!fs::is_directory(path)) return list_text({path}, "");
-    if (has_index(path)) return list_text({path}, text_of_file(path + "/" + kIndexName));
+    if (has_index(path)) return list_text({path}, index_in(path));
     auto files = safetensors_in(path);
     TORCH_CHECK(!files.empty(), path, " is not a checkpoint: it has neither ", kIndexName,
                 " nor safetensors files");
@@ -248,6 +209,7 @@ std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& 
     return files;
   }
   auto records = parse_index(index);
+  TORCH_CHECK(records || !is_newer(records.error()), paths.at(0), ": ", records.error().message);
   TORCH_CHECK(records.has_value(), paths.at(0), "/", kIndexName,
               " is damaged: ", records.error().message);
   for (FileRecord& record : *records) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -54,8 +55,13 @@ Result<std::vector<FileRecord>> parse_index(std::string_view text) {
   try {
     const auto index = nlohmann::json::parse(text);
     if (index.at("format") != kFormat) throw std::invalid_argument("it has another format");
-    if (index.at("version") != kVersion || index.at("block_bytes") != kChecksumBlock) {
-      throw std::invalid_argument("a newer distrun has written it");
+    if (const auto version = index.at("version").get<std::int64_t>(); version > kVersion) {
+      return Error{ErrorKind::kProtocol, "a newer distrun has written it in format " +
+                                             std::to_string(version) +
+                                             ", and this distrun reads formats up to " +
+                                             std::to_string(kVersion) + "; update distrun"};
+    } else if (version != kVersion || index.at("block_bytes") != kChecksumBlock) {
+      throw std::invalid_argument("its version or its block_bytes is wrong");
     }
     std::vector<FileRecord> files;
     for (const auto& one : index.at("files")) {

@@ -19,7 +19,9 @@ inline constexpr const char* kIndexName = "checkpoint.json";
 //   {"name": "shard-….safetensors", "bytes": 4096, "xxh3_64": ["0123456789abcdef"]}]}
 std::string index_text(const std::vector<FileRecord>& files);
 
-// Fails with kInvalidArgument if the text is malformed or has another version.
+// Fails with kInvalidArgument if the text is malformed, and with kProtocol if a newer distrun has
+// written it.
 Result<std::vector<FileRecord>> parse_index(std::string_view text);
+inline bool is_newer(const Error& error) { return error.kind == ErrorKind::kProtocol; }
 
 }  // namespace distrun::internal

@@ -21,6 +21,7 @@
 #include "distrun/zero_redundancy_optimizer.h"
 #include "parallel/checkpoint/checkpoint_folder.h"
 #include "parallel/checkpoint/folder_lock.h"
+#include "parallel/checkpoint/save_plan.h"
 #include "parallel/fsdp/test/fsdp_multirank_fixture.h"
 
 namespace distrun {
@@ -373,6 +374,29 @@ TEST_F(CheckpointMultirankTest, EachRankSavesAfterASaveOfAll) {
     }
     barrier();
   }
+}
+
+// The last rank takes part in the collectives of a save, until the others write their files.
+TEST_F(CheckpointMultirankTest, TheFirstRankRemovesItsFilesIfAPeerIsLost) {
+  if (get_world_size() == 1) return;
+  const Group group = new_group(first_ranks(get_world_size()));
+  barrier({.group = group});
+  if (get_rank() == get_world_size() - 1) {
+    const std::vector<internal::PartFacts> none;
+    all_gather_bytes("+" + path_ + '\0' + internal::text_of(none), group);
+    broadcast_bytes("", GroupRank(0), group);
+    destroy_process_group(group);
+  } else {
+    CheckpointState state;
+    state.add("x", at::ones({4}));
+    try {
+      save_checkpoint(path_, state, {.process_group = group});
+      EXPECT_NE(get_rank(), 0);  // Another rank may have sent its report.
+    } catch (const c10::Error&) {
+    }
+    if (get_rank() == 0) EXPECT_THAT(names_beside(), ElementsAre());
+  }
+  barrier();
 }
 
 // As on a full disk: a file of the last rank cannot grow.
