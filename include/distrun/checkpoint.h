@@ -93,8 +93,9 @@ class CheckpointState {
  public:
   // Adds the parameters and buffers of `module`.  Their names are those in the module, after
   // `prefix`, without FullyShardedDataParallel, and with the layers that tensor parallel layers
-  // replace.  Pass ddp.module() of a DistributedDataParallel.  A parameter that occurs twice has
-  // its first name.  Gathered parameters are freed.
+  // replace.  Pass ddp.module() of a DistributedDataParallel.  A parameter that several
+  // modules share is saved under each of its names, as Python's load() needs them all.
+  // load_checkpoint() needs one of the names.  Gathered parameters are freed.
   //
   // Throws: c10::ValueError as add_part().
   void add_module(torch::nn::Module& module, const std::string& prefix = "");

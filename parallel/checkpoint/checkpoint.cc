@@ -9,9 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include <ATen/MemoryOverlap.h>
-#include <ATen/core/grad_mode.h>
-#include <c10/util/ArrayRef.h>
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
@@ -23,18 +20,17 @@
 #include "parallel/checkpoint/checkpoint_folder.h"
 #include "parallel/checkpoint/checkpoint_state.h"
 #include "parallel/checkpoint/folder_lock.h"
+#include "parallel/checkpoint/load_sources.h"
 #include "parallel/checkpoint/save_plan.h"
 
 namespace distrun {
 
 namespace {
 
-using internal::Box;
 using internal::CheckpointFile;
 using internal::FilePart;
 using internal::FileRecord;
 using internal::PartFacts;
-using internal::SafetensorsEntry;
 using nlohmann::json;
 
 // The ranks that save or load together.
@@ -203,77 +199,6 @@ void read_report(const std::string& text, std::string& error, std::vector<FileRe
   }
 }
 
-// The parts of the files, by the name of the tensor.
-struct Source {
-  CheckpointFile* file;
-  const SafetensorsEntry* entry;
-};
-using Sources = std::map<std::string, std::vector<Source>>;
-
-Sources sources_in(const std::vector<std::unique_ptr<CheckpointFile>>& files) {
-  Sources sources;
-  for (const auto& file : files) {
-    for (const SafetensorsEntry& entry : file->entries()) {
-      sources[entry.name].push_back({file.get(), &entry});
-    }
-  }
-  return sources;
-}
-
-std::vector<std::int64_t> sizes_of(const std::vector<Source>& parts) {
-  std::vector<std::int64_t> sizes(parts.front().entry->box.sizes.size());
-  for (const Source& part : parts) {
-    const Box& box = part.entry->box;
-    if (box.sizes.size() != sizes.size()) return {-1};
-    for (std::size_t d = 0; d < sizes.size(); ++d) {
-      sizes[d] = std::max(sizes[d], box.offsets[d] + box.sizes[d]);
-    }
-  }
-  return sizes;
-}
-
-// Whether the files have all that this rank needs.
-void check_sources(const std::string& path, const CheckpointState& state, const Sources& sources) {
-  for (const CheckpointPart& part : state.parts()) {
-    const auto found = sources.find(part.name);
-    TORCH_CHECK_VALUE(found != sources.end(), path, " has no '", part.name, "'");
-    const auto sizes = sizes_of(found->second);
-    TORCH_CHECK_VALUE(sizes == part.sizes, "'", part.name, "' has sizes ", c10::IntArrayRef(sizes),
-                      " in ", path, "; expected ", c10::IntArrayRef(part.sizes));
-    const Box box{part.offsets, part.values.sizes().vec()};
-    std::int64_t elements = 0;
-    for (const Source& one : found->second) {
-      const auto common = internal::intersection(one.entry->box, box);
-      if (!common) continue;
-      elements += common->numel();
-      TORCH_CHECK_VALUE(one.entry->dtype != at::ScalarType::Undefined, "'", part.name, "' has in ",
-                        path, " a dtype that is not supported");
-    }
-    TORCH_CHECK_VALUE(elements >= box.numel(), path, " has ", elements, " of the ", box.numel(),
-                      " elements of '", part.name, "' on this rank");
-    TORCH_CHECK_VALUE(elements <= box.numel(), path, " has elements of '", part.name, "' twice");
-    TORCH_CHECK_VALUE(at::has_internal_overlap(part.values) != at::MemOverlap::Yes, "'", part.name,
-                      "' is an expanded tensor, which cannot be loaded; use contiguous()");
-  }
-}
-
-void read_parts(const CheckpointState& state, const Sources& sources) {
-  const at::NoGradGuard no_grad;
-  for (const CheckpointPart& part : state.parts()) {
-    const Box box{part.offsets, part.values.sizes().vec()};
-    for (const Source& one : sources.at(part.name)) {
-      const auto common = internal::intersection(one.entry->box, box);
-      if (!common) continue;
-      at::Tensor target = part.values;
-      for (std::size_t d = 0; d < common->sizes.size(); ++d) {
-        target = target.narrow(static_cast<std::int64_t>(d), common->offsets[d] - box.offsets[d],
-                               common->sizes[d]);
-      }
-      one.file->read(*one.entry, *common, target);
-    }
-  }
-}
-
 // `lock` is the first rank's. Afterwards, no rank has it.
 void write_and_commit(const Team& team, const std::string& path, const std::string& unfinished,
                       const std::vector<std::vector<FilePart>>& files, internal::FolderLock& lock) {
@@ -343,23 +268,25 @@ void load_checkpoint(const std::string& path, CheckpointState& state,
     return naming_first(team, [&] { return internal::find_checkpoint(path); });
   });
   std::vector<std::unique_ptr<CheckpointFile>> files;
-  Sources sources;
+  internal::Sources sources;
   std::string error = agreed_error(team, [&] {
     files = internal::open_checkpoint(list);
-    sources = sources_in(files);
+    sources = internal::sources_in(files);
   });
   check_loaded(team, path, list, error);
   internal::StateToLoad all;
+  std::vector<CheckpointPart> parts;
   error = agreed_error(team, [&] {
     all = internal::state_to_load(state,
                                   [&](const std::string& name) { return sources.contains(name); });
-    check_sources(path, all.state, sources);
+    parts = internal::parts_to_load(all.state, sources);
+    internal::check_sources(path, parts, sources);
   });
   if (!error.empty()) {
     for (const auto& undo : all.undo) undo();
     TORCH_CHECK_VALUE(false, "load_checkpoint: ", error);
   }
-  error = agreed_error(team, [&] { read_parts(all.state, sources); });
+  error = agreed_error(team, [&] { internal::read_parts(parts, sources); });
   check_loaded(team, path, list, error);
   for (const auto& finish : all.finish) finish();
 }

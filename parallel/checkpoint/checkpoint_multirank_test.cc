@@ -320,6 +320,34 @@ TEST_F(CheckpointMultirankTest, ParametersWithoutElementsAreSaved) {
   EXPECT_TRUE(plain.some.equal(at::ones({5})));
 }
 
+TEST_F(CheckpointMultirankTest, ASharedParameterIsSavedByEachName) {
+  struct TiedImpl : torch::nn::Module {
+    at::Tensor weight = register_parameter("embedding", at::rand({5, 3}));
+    TiedImpl() { register_parameter("last", weight); }
+    at::Tensor forward(const at::Tensor& x) { return x.matmul(weight.t()).matmul(weight); }
+  };
+  torch::manual_seed(11);
+  FullyShardedDataParallel saved(std::make_shared<TiedImpl>());
+  torch::optim::Adam optimizer(saved.parameters());
+  saved(at::ones({1, 3})).sum().backward();
+  optimizer.step();
+  save_checkpoint(path_, state_of(saved, optimizer));
+  const at::Tensor whole = saved.full_state_dict()["embedding"];
+  for (const std::string name : {"embedding", "last"}) {
+    const at::Tensor loaded = at::zeros({5, 3});
+    CheckpointState state;
+    state.add(name, loaded);
+    load_checkpoint(path_, state);
+    EXPECT_TRUE(loaded.equal(whole)) << name;
+  }
+  FullyShardedDataParallel other(std::make_shared<TiedImpl>());
+  torch::optim::Adam of_other(other.parameters());
+  CheckpointState state = state_of(other, of_other);
+  load_checkpoint(path_, state);
+  EXPECT_TRUE(other.full_state_dict()["last"].equal(whole));
+  EXPECT_EQ(of_other.state().size(), 1);
+}
+
 // Before its first step, an optimizer has nothing; loading restores this too.
 TEST_F(CheckpointMultirankTest, AnOptimizerBeforeItsFirstStepLoadsAsSuch) {
   torch::nn::Linear net(3, 2);

@@ -63,6 +63,13 @@ class CheckpointParityTest(unittest.TestCase):
                 checkpoint.load(loaded, storage_reader=checkpoint.HuggingFaceStorageReader(str(self.folder / "cxx")))
                 self.expect_tensors(loaded)
 
+    def test_python_loads_a_shared_parameter_by_both_names(self):
+        self.run_ranks(2, "save_shared")
+        net = torch.nn.Module()
+        net.embedding = net.last = torch.nn.Parameter(torch.zeros(6, 8))
+        checkpoint.load(net.state_dict(), storage_reader=checkpoint.HuggingFaceStorageReader(str(self.folder / "cxx")))
+        self.assertTrue(torch.equal(net.last, self.tensors["net.weight"]))
+
     def test_safetensors_reads_each_file(self):
         self.run_ranks(3, "save")
         columns = {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -99,9 +100,11 @@ void CheckpointState::add_optimizer(torch::optim::Optimizer& optimizer, torch::n
   AddedOptimizer added{.optimizer = &optimizer, .prefix = prefix, .places = {}};
   const auto places = internal::places_in(module);
   const auto* const divided = dynamic_cast<const internal::DividedOptimizer*>(&optimizer);
+  std::set<const c10::TensorImpl*> seen;  // Module::parameters() has a shared one several times.
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       if (divided != nullptr && !divided->updates(parameter)) continue;
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       const auto place = std::find_if(places.begin(), places.end(), [&](const TensorPlace& one) {
         return one.tensor.is_same(parameter);
       });

@@ -72,6 +72,41 @@ TEST_F(CheckpointTest, AModuleHasItsParametersAndBuffers) {
   }
 }
 
+// One parameter with two names, as of an embedding and the last layer.
+struct Tied : torch::nn::Module {
+  at::Tensor weight = register_parameter("embedding", at::rand({3, 4}));
+  Tied() { register_parameter("last", weight); }
+};
+
+TEST_F(CheckpointTest, ASharedParameterIsSavedByEachNameAndLoadedByOne) {
+  Tied saved, loaded;
+  CheckpointState of_saved, of_loaded;
+  of_saved.add_module(saved);
+  of_loaded.add_module(loaded);
+  save_checkpoint(path_, of_saved);
+  for (const std::string name : {"embedding", "last"}) {
+    const at::Tensor one = at::zeros({3, 4});
+    CheckpointState state = state_of({{name, one}});
+    load_checkpoint(path_, state);
+    EXPECT_TRUE(one.equal(saved.weight)) << name;
+    // As other programs write it, which keep one of the names.
+    const at::Tensor only = at::rand({3, 4});
+    save_checkpoint(path_ + "-only", state_of({{name, only}}));
+    load_checkpoint(path_ + "-only", of_loaded);
+    EXPECT_TRUE(loaded.weight.equal(only)) << name;
+  }
+  save_checkpoint(path_, state_of({{"other", at::zeros({3, 4})}}));
+  EXPECT_THAT(error_of([&] { load_checkpoint(path_, of_loaded); }),
+              HasSubstr(path_ + " has no 'embedding'"));
+  // Two tensors are not one, also if they share memory in part.
+  const at::Tensor memory = at::zeros({5});
+  save_checkpoint(path_, state_of({{"x", at::zeros({4})}}));
+  CheckpointState overlapping =
+      state_of({{"x", memory.narrow(0, 0, 4)}, {"y", memory.narrow(0, 1, 4)}});
+  EXPECT_THAT(error_of([&] { load_checkpoint(path_, overlapping); }),
+              HasSubstr(path_ + " has no 'y'"));
+}
+
 // Large enough for several blocks of checksums, of which one row needs one.
 TEST_F(CheckpointTest, APartOfATensorIsReadFromItsBlocksOnly) {
   const at::Tensor whole = at::rand({16, 65536});  // 4 MiB

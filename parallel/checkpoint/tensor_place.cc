@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <map>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -82,10 +81,15 @@ Box moved(Box box, const std::vector<std::int64_t>& offsets) {
 
 std::vector<TensorPlace> places_in(torch::nn::Module& module) {
   const Divisions divisions(module);
-  std::set<Impl> seen;
+  std::map<Impl, std::size_t> seen;
   std::vector<TensorPlace> places;
   for (const ModuleTensor& one : tensors_of(module)) {
-    if (!seen.insert(one.tensor.unsafeGetTensorImpl()).second) continue;
+    const auto [first, is_new] = seen.emplace(one.tensor.unsafeGetTensorImpl(), places.size());
+    if (!is_new) {  // Divisions have the first name only.
+      places.push_back(places[first->second]);
+      places.back().name = one.name;
+      continue;
+    }
     const FsdpShard* const shard = divisions.shard_of(one.name);
     const std::vector<std::int64_t> local = shard ? shard->sizes : one.tensor.sizes().vec();
     const PlaceInWhole* const place = divisions.place_of(one.tensor);

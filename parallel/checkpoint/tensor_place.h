@@ -25,7 +25,8 @@ struct TensorPlace {
   std::vector<Box> boxes;           // Empty if this rank has nothing.
 };
 
-// The parameters and buffers, each once. Frees gathered parameters.
+// The parameters and buffers, by each of their names: one that two modules share has two. Frees
+// gathered parameters.
 std::vector<TensorPlace> places_in(torch::nn::Module& module);
 
 // The parts of `values`, which has as many elements as the place's tensor.

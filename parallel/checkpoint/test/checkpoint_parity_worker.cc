@@ -1,13 +1,15 @@
 // The C++ ranks of checkpoint_parity_test.py.
 //
 // With the run "save", they save the tensors of tensors.pt to the folder "cxx", those with several
-// dimensions divided along the last one. With the run "load", they load the folders "whole" and
+// dimensions divided along the last one. With the run "save_shared", they save a module whose
+// parameter has two names. With the run "load", they load the folders "whole" and
 // "sharded", and the file "one.safetensors", which Python has written, and write what they have
 // loaded.
 #include <string>
 #include <vector>
 
 #include <ATen/Functions.h>
+#include <torch/nn/module.h>
 
 #include "distrun/checkpoint.h"
 #include "distrun/process_group.h"
@@ -52,6 +54,15 @@ namespace testing {
 
 void run_checkpoint_parity(const ParityRun& run) {
   const TensorDict tensors = load(run.folder / "tensors.pt");
+  if (run.name == "save_shared") {
+    torch::nn::Module net;
+    for (const char* const name : {"embedding", "last"}) {
+      net.register_parameter(name, tensors.at("net.weight"));
+    }
+    CheckpointState state;
+    state.add_module(net);
+    return save_checkpoint(run.folder / "cxx", state);
+  }
   if (run.name == "save") return save_checkpoint(run.folder / "cxx", state_of(tensors));
   for (const std::string name : {"whole", "sharded", "one.safetensors"}) {
     const TensorDict loaded = zeros_like(tensors);
