@@ -90,7 +90,9 @@ Normalization normalization(const at::Tensor& input, const BatchStatistics& batc
                             const at::Tensor& weight, const at::Tensor& bias) {
   const auto dtype = statistics_dtype(input.scalar_type());
   const auto cast = [&](const at::Tensor& one) { return one.defined() ? one.to(dtype) : one; };
-  return {cast(batch.mean), cast((batch.variance + eps).rsqrt()), cast(weight), cast(bias)};
+  const at::Tensor mean = cast(batch.mean);
+  return {mean, cast(batch.mean - mean), cast((batch.variance + eps).rsqrt()), cast(weight),
+          cast(bias)};
 }
 
 at::Tensor normalized(const at::Tensor& input, const Normalization& by) {
@@ -101,16 +103,17 @@ at::Tensor normalized(const at::Tensor& input, const Normalization& by) {
 }
 
 GradientSums gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
-                           const at::Tensor& mean) {
+                           const Normalization& by) {
   if (input.numel() == 0) {
-    const at::Tensor zeros = at::zeros(mean.sizes(), mean.options());
+    const at::Tensor zeros = at::zeros_like(by.mean);
     return {zeros, zeros};
   }
-  const at::Tensor ones = at::ones(mean.sizes(), mean.options());
+  const at::Tensor ones = at::ones_like(by.mean);
   // These are the gradients of the bias and of the weight if the variance is one.
   auto [none, of_covariance, of_gradient] = at::native_batch_norm_backward(
-      gradient, input, ones, /*running_mean=*/mean, /*running_var=*/ones, /*save_mean=*/{},
+      gradient, input, ones, /*running_mean=*/by.mean, /*running_var=*/ones, /*save_mean=*/{},
       /*save_invstd=*/{}, /*train=*/false, /*eps=*/0, std::array<bool, 3>{false, true, true});
+  of_covariance.addcmul_(of_gradient, by.mean_rest, -1);
   return {std::move(of_gradient), std::move(of_covariance)};
 }
 
@@ -124,10 +127,10 @@ at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input,
   const at::Tensor mean_gradient = (sums.of_gradient / values).to(dtype);
   // scale * (dy - mean of dy) - slope * (x - mean)
   const at::Tensor minus_slope = slope.neg();
-  const at::Tensor shift = slope * by.mean - scale * mean_gradient;
-  const at::Tensor factor = for_batch(scale, input);
+  const at::Tensor shift = slope * by.mean_rest - scale * mean_gradient;
+  const at::Tensor factor = for_batch(scale, input), mean = for_batch(by.mean, input);
   const auto of_part = [&](const at::Tensor& dy, const at::Tensor& x) {
-    return scaled_and_shifted(x, minus_slope, shift).addcmul_(dy, factor);
+    return scaled_and_shifted(x - mean, minus_slope, shift).addcmul_(dy, factor);
   };
   if (input.scalar_type() == dtype) return of_part(gradient, input);
   at::Tensor result = at::empty_like(input);

@@ -35,9 +35,10 @@ void update_running_statistics(const at::Tensor& running_mean, const at::Tensor&
 // What normalization does to a channel. All have the dtype of the statistics.
 struct Normalization {
   at::Tensor mean;
-  at::Tensor invstd;  // 1 / sqrt(variance + eps)
-  at::Tensor weight;  // May be undefined.
-  at::Tensor bias;    // May be undefined.
+  at::Tensor mean_rest;  // What `mean` lacks of the mean, because it is rounded to the dtype.
+  at::Tensor invstd;     // 1 / sqrt(variance + eps)
+  at::Tensor weight;     // May be undefined.
+  at::Tensor bias;       // May be undefined.
 };
 // Casts all to the dtype of the statistics of `input`.
 Normalization normalization(const at::Tensor& input, const BatchStatistics& batch, double eps,
@@ -51,7 +52,7 @@ struct GradientSums {
   at::Tensor of_covariance;  // Of dy * (x - mean).
 };
 GradientSums gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
-                           const at::Tensor& mean);
+                           const Normalization& by);
 
 // The gradient of the input. `sums` and `count` are those of the batches of all ranks.
 at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input,

@@ -9,6 +9,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
@@ -136,7 +137,7 @@ TEST_F(BatchStatisticsTest, GradientsAreThoseOfBatchNorm) {
           normalization(input, batch, 1e-3, is_affine ? weight.detach() : weight,
                         is_affine ? bias.detach() : bias);
       EXPECT_TRUE(normalized(input, by).allclose(expected.detach(), 1e-5, 1e-5));
-      const GradientSums sums = gradient_sums(gradient, input, by.mean);
+      const GradientSums sums = gradient_sums(gradient, input, by);
       EXPECT_TRUE(
           input_gradient(gradient, input, by, sums, batch.count).allclose(x.grad(), 1e-4, 1e-5));
       if (!is_affine) continue;
@@ -144,6 +145,24 @@ TEST_F(BatchStatisticsTest, GradientsAreThoseOfBatchNorm) {
       EXPECT_TRUE(sums.of_gradient.allclose(bias.grad(), 1e-4, 1e-4));
     }
   }
+}
+
+// A float has no digit left for a tenth of a deviation after the products of such values. The
+// statistics are exact, so that only the gradients lose digits.
+TEST_F(BatchStatisticsTest, GradientsKeepTheirDigitsIfMeansAreLarge) {
+  const at::Tensor x = at::randn({40, 64}) + 1e4, gradient = at::randn(x.sizes());
+  const at::Tensor in_double = x.to(at::kDouble).requires_grad_();
+  const at::Tensor weight = at::ones({64}, at::kDouble).requires_grad_();
+  at::batch_norm(in_double, weight, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false)
+      .backward(gradient.to(at::kDouble));
+  const BatchStatistics batch = statistics_of(in_double.detach());
+  const Normalization by = normalization(x, batch, 1e-5, {}, {});
+  const GradientSums sums = gradient_sums(gradient, x, by);
+  const auto error = [](const at::Tensor& actual, const at::Tensor& expected) {
+    return ((actual.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
+  };
+  EXPECT_LT(error(input_gradient(gradient, x, by, sums, batch.count), in_double.grad()), 5e-7);
+  EXPECT_LT(error(sums.of_covariance * by.invstd, weight.grad()), 5e-7);
 }
 
 // Large enough for several parts, the last of which is smaller.
@@ -154,7 +173,7 @@ TEST_F(BatchStatisticsTest, GradientsOfHalfAreComputedInFloatInParts) {
   const auto compute = [&](const at::Tensor& input, const at::Tensor& its_gradient) {
     const BatchStatistics batch = statistics_of(input);
     const Normalization by = normalization(input, batch, 1e-5, {}, {});
-    const GradientSums sums = gradient_sums(its_gradient, input, by.mean);
+    const GradientSums sums = gradient_sums(its_gradient, input, by);
     return input_gradient(its_gradient, input, by, sums, batch.count);
   };
   const at::Tensor expected = compute(x.to(at::kFloat), gradient.to(at::kFloat));
@@ -169,7 +188,7 @@ TEST_F(BatchStatisticsTest, ResultsKeepTheMemoryFormat) {
   const BatchStatistics batch = statistics_of(x);
   const Normalization by = normalization(x, batch, 1e-5, {}, {});
   EXPECT_TRUE(normalized(x, by).is_contiguous(at::MemoryFormat::ChannelsLast));
-  EXPECT_TRUE(input_gradient(x, x, by, gradient_sums(x, x, by.mean), batch.count)
+  EXPECT_TRUE(input_gradient(x, x, by, gradient_sums(x, x, by), batch.count)
                   .is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 

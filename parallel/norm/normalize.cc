@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -70,7 +71,7 @@ struct NormalizeFunction : torch::autograd::Function<NormalizeFunction> {
       const Normalization by =
           normalization(input, batches.statistics, call->eps, weight, at::Tensor());
       const at::Tensor gradient = gradients[0].contiguous(input.suggest_memory_format());
-      GradientSums sums = gradient_sums(gradient, input, by.mean);
+      GradientSums sums = gradient_sums(gradient, input, by);
       // Of this rank's batch. The engine casts them to the dtype of the parameters.
       std::size_t next = 1;  // Undefined parameters have no number.
       if (weight.defined() && context->needs_input_grad(next++)) {

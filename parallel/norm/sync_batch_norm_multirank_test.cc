@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -258,6 +260,33 @@ TEST_F(SyncBatchNormEqualityMultirankTest, OneRankAloneCanNeedTheGradientOfItsIn
   EXPECT_EQ(own.grad().defined(), get_rank() == 0);
   if (get_rank() == 0) expect_close(own.grad(), part(x.grad(), rows), 1e-4, "input gradient");
   expect_close(summed(sync->weight.grad()), plain->weight.grad(), 1e-4, "weight");
+}
+
+// Compared with doubles. What remains are the errors of the means, which are floats.
+TEST_F(SyncBatchNormEqualityMultirankTest, GradientsOfLargeMeansAreAsExactAsThoseOfBatchNorm) {
+  constexpr std::int64_t kRows = 32, channels = 64;
+  const Rows rows(static_cast<std::size_t>(get_world_size()), kRows);
+  for (const double mean : {1e2, 1e4}) {
+    SCOPED_TRACE(mean);
+    const at::Tensor whole = at::randn({kRows * get_world_size(), channels, 20}) + mean;
+    const at::Tensor factors = at::randn(whole.sizes());
+    // The gradients of the input, for the rows of this rank, and of the weight, for all rows.
+    const auto gradients = [&](auto norm, const at::Tensor& x, const at::Tensor& its_factors) {
+      norm->to(x.scalar_type());
+      const at::Tensor input = x.detach().clone().requires_grad_();
+      (norm(input) * its_factors.to(x.scalar_type())).sum().backward();
+      return std::pair(input.grad().to(at::kDouble), norm->weight.grad().to(at::kDouble));
+    };
+    const auto exact = gradients(BatchNorm1d(channels), whole.to(at::kDouble), factors);
+    const auto plain = gradients(BatchNorm1d(channels), whole, factors);
+    const auto own = gradients(SyncBatchNorm(channels), part(whole, rows), part(factors, rows));
+    const auto error = [](const at::Tensor& actual, const at::Tensor& expected) {
+      return (actual - expected).norm().item<double>();
+    };
+    EXPECT_LE(error(own.first, part(exact.first, rows)),
+              1.2 * error(part(plain.first, rows), part(exact.first, rows)));
+    EXPECT_LE(error(summed(own.second), exact.second), 1.2 * error(plain.second, exact.second));
+  }
 }
 
 TEST_F(SyncBatchNormEqualityMultirankTest, SecondDerivativesThrow) {
