@@ -57,7 +57,8 @@ struct PowerSGDOptions {
   std::int64_t start_powerSGD_iter = 1000;
 
   // A gradient is compressed if (n + m) · r · min_compression_rate < n · m.  Other gradients are
-  // sent without compression, in one collective for each bucket.
+  // sent without compression, in one collective for each bucket.  With 0, each gradient is
+  // compressed.
   double min_compression_rate = 2;
 
   // Whether each rank adds the error of the last compression to the next gradients.  Without it,
@@ -80,7 +81,8 @@ struct PowerSGDOptions {
   std::uint32_t random_seed = 0;
 
   // compression_stats() is logged at the first compression, and then each time after this number of
-  // iterations.  The log is LibTorch's, at level INFO (TORCH_CPP_LOG_LEVEL).
+  // iterations.  Numbers below 1 mean 1.  The log is LibTorch's, at level INFO
+  // (TORCH_CPP_LOG_LEVEL).
   std::int64_t compression_stats_logging_frequency = 10'000;
 
   // Whether the gradients of a bucket that have the same sizes are compressed in one batch.  This
@@ -110,7 +112,9 @@ class PowerSGDState {
   //
   // Throws: c10::ValueError if `start_powerSGD_iter` is less than 2, and `use_error_feedback` or
   // `warm_start` is true.
-  // Also throws c10::ValueError if `matrix_approximation_rank` is less than 1.
+  // Also throws c10::ValueError if `matrix_approximation_rank` is less than 1,
+  // `min_compression_rate` is negative, `orthogonalization_epsilon` is negative or infinite, or one
+  // of the two is not a number.
   explicit PowerSGDState(const PowerSGDOptions& options = {});
 
   // Returns the options.

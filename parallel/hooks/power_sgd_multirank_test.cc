@@ -1,3 +1,5 @@
+#include <cmath>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -392,6 +394,23 @@ TEST_F(PowerSgdMultirankTest, RejectsInvalidOptions) {
   }
   EXPECT_THAT(error_of([] { PowerSGDState({.matrix_approximation_rank = 0}); }),
               StartsWith("PowerSGDState: matrix_approximation_rank is 0; expected at least 1"));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double rate : {-1.0, -infinity, std::nan("")}) {
+    EXPECT_EQ(MultirankTest::error_of<c10::ValueError>(
+                  [&] { PowerSGDState({.min_compression_rate = rate}); }),
+              c10::str("PowerSGDState: min_compression_rate is ", rate,
+                       "; expected 0, which compresses each gradient, or more"));
+  }
+  for (const double epsilon : {-1e-8, infinity, std::nan("")}) {
+    EXPECT_EQ(MultirankTest::error_of<c10::ValueError>(
+                  [&] { PowerSGDState({.orthogonalization_epsilon = epsilon}); }),
+              c10::str("PowerSGDState: orthogonalization_epsilon is ", epsilon,
+                       "; expected 0 or a small positive number, such as 1e-8"));
+  }
+  // As in Python.
+  PowerSGDState({.start_powerSGD_iter = -1, .use_error_feedback = false, .warm_start = false});
+  PowerSGDState({.min_compression_rate = 0, .compression_stats_logging_frequency = -1});
+  PowerSGDState({.min_compression_rate = infinity});
 }
 
 TEST_F(PowerSgdMultirankTest, ReducesInASubGroup) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include <ATen/core/Dict.h>
@@ -25,6 +26,14 @@ void check_options(const PowerSGDOptions& options) {
   TORCH_CHECK_VALUE(options.matrix_approximation_rank >= 1,
                     "PowerSGDState: matrix_approximation_rank is ",
                     options.matrix_approximation_rank, "; expected at least 1");
+  // Not a number is not above 0 either.
+  TORCH_CHECK_VALUE(options.min_compression_rate >= 0, "PowerSGDState: min_compression_rate is ",
+                    options.min_compression_rate,
+                    "; expected 0, which compresses each gradient, or more");
+  TORCH_CHECK_VALUE(
+      options.orthogonalization_epsilon >= 0 && std::isfinite(options.orthogonalization_epsilon),
+      "PowerSGDState: orthogonalization_epsilon is ", options.orthogonalization_epsilon,
+      "; expected 0 or a small positive number, such as 1e-8");
 }
 
 // Calls visit(name, member) for what is saved as a number.
