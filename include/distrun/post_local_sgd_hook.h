@@ -54,6 +54,8 @@ struct PostLocalSGDOptions {
 //
 // Thread safety: one thread at a time.  Do not use a state while backward() runs.
 class PostLocalSGDState {
+  enum class NoOption {};
+
  public:
   // Creates a state.  If `subgroup` is not set and `post_local_gradient_allreduce` is true, also
   // creates a group for each node.
@@ -63,6 +65,8 @@ class PostLocalSGDState {
   // Also throws c10::ValueError if it needs LOCAL_WORLD_SIZE, and the variable is not set or is not
   // a number above 0.
   explicit PostLocalSGDState(PostLocalSGDOptions options = {});
+  // Creates a state with the default options, so that PostLocalSGDState({}) is not ambiguous.
+  explicit PostLocalSGDState(NoOption /*none*/) : PostLocalSGDState() {}
 
   // Returns the options.  `subgroup` is set if the state has created it.
   const PostLocalSGDOptions& options() const;

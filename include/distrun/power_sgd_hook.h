@@ -107,6 +107,8 @@ struct CompressionStats {
 //
 // Thread safety: one thread at a time.  Do not use a state while backward() runs.
 class PowerSGDState {
+  enum class NoOption {};
+
  public:
   // Creates a state.  The constructor does not communicate.
   //
@@ -116,6 +118,8 @@ class PowerSGDState {
   // `min_compression_rate` is negative, `orthogonalization_epsilon` is negative or infinite, or one
   // of the two is not a number.
   explicit PowerSGDState(const PowerSGDOptions& options = {});
+  // Creates a state with the default options, so that PowerSGDState({}) is not ambiguous.
+  explicit PowerSGDState(NoOption /*none*/) : PowerSGDState() {}
 
   // Returns the options.
   const PowerSGDOptions& options() const;

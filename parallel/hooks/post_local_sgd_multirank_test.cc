@@ -102,6 +102,7 @@ TEST_F(PostLocalSgdMultirankTest, CreatesAGroupForEachNode) {
   const PostLocalSGDState of_all({.start_localSGD_iter = 0});
   EXPECT_EQ(get_world_size(*of_all.options().subgroup), get_world_size());
   EXPECT_THAT(gradients(of_all, 2), ElementsAre(mean_of_all(), mean_of_all()));
+  EXPECT_EQ(get_world_size(*PostLocalSGDState({}).options().subgroup), get_world_size());
   const LocalWorldSize one("1");
   const PostLocalSGDState alone({.start_localSGD_iter = 0});
   EXPECT_EQ(get_world_size(*alone.options().subgroup), 1);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include <ATen/ops/linalg_svd.h>
@@ -411,6 +412,15 @@ TEST_F(PowerSgdMultirankTest, RejectsInvalidOptions) {
   PowerSGDState({.start_powerSGD_iter = -1, .use_error_feedback = false, .warm_start = false});
   PowerSGDState({.min_compression_rate = 0, .compression_stats_logging_frequency = -1});
   PowerSGDState({.min_compression_rate = infinity});
+}
+
+TEST_F(PowerSgdMultirankTest, EmptyBracesAreTheDefaultOptions) {
+  EXPECT_EQ(PowerSGDState({}).options().start_powerSGD_iter, 1000);
+  EXPECT_EQ(PowerSGDState{{}}.options().start_powerSGD_iter, 1000);
+  EXPECT_EQ(PowerSGDState{}.options().start_powerSGD_iter, 1000);
+  EXPECT_EQ(PowerSGDState{PowerSGDOptions{.start_powerSGD_iter = 7}}.options().start_powerSGD_iter,
+            7);
+  static_assert(!std::is_constructible_v<PowerSGDState, int>);
 }
 
 TEST_F(PowerSgdMultirankTest, ReducesInASubGroup) {
