@@ -79,7 +79,7 @@ class PostLocalSGDState {
   void save(torch::serialize::OutputArchive& archive) const;
   // Continues at the saved iteration.
   //
-  // Throws: c10::Error if the archive does not contain a PostLocalSGDState.
+  // Throws: c10::Error if the archive does not contain a PostLocalSGDState, or is damaged.
   void load(torch::serialize::InputArchive& archive);
 
   struct Data;

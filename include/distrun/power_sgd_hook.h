@@ -138,7 +138,8 @@ class PowerSGDState {
   // `warm_start`, the first two iterations then send the whole gradients, because the buckets of a
   // new DistributedDataParallel change after its first iteration.
   //
-  // Throws: c10::Error if the archive does not contain a PowerSGDState.
+  // Throws: c10::Error if the archive does not contain a PowerSGDState, or is damaged.  The state
+  // does not change.
   // If the buckets differ from those of the saved run, a later backward() throws c10::ValueError.
   void load(torch::serialize::InputArchive& archive);
 

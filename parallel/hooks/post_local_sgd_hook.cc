@@ -59,6 +59,9 @@ void PostLocalSGDState::load(torch::serialize::InputArchive& archive) {
   TORCH_CHECK(archive.try_read("post_localSGD_iter", iter),
               "PostLocalSGDState: the archive has no 'post_localSGD_iter'; pass an archive that a "
               "PostLocalSGDState has saved");
+  TORCH_CHECK(iter.isInt() && iter.toInt() >= 0,
+              "PostLocalSGDState: the archive is damaged: 'post_localSGD_iter' is not what a "
+              "PostLocalSGDState saves; load another one");
   data_->iter = iter.toInt();
 }
 

@@ -152,6 +152,19 @@ TEST_F(PostLocalSgdMultirankTest, RejectsAnArchiveOfSomethingElse) {
                          "archive that a PostLocalSGDState has saved"));
 }
 
+TEST_F(PostLocalSgdMultirankTest, RejectsADamagedArchive) {
+  for (const c10::IValue& wrong : {c10::IValue("three"), c10::IValue(-1)}) {
+    torch::serialize::OutputArchive archive;
+    archive.write("post_localSGD_iter", wrong);
+    std::stringstream file;
+    archive.save_to(file);
+    PostLocalSGDState state({.post_local_gradient_allreduce = false});
+    EXPECT_EQ(error_of([&] { torch::load(state, file); }),
+              "PostLocalSGDState: the archive is damaged: 'post_localSGD_iter' is not what a "
+              "PostLocalSGDState saves; load another one");
+  }
+}
+
 TEST_F(PostLocalSgdMultirankTest, RejectsASubgroupWithoutThisRank) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a second rank";
   const Group first = new_group({0});

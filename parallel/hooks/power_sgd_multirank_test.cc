@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/rand.h>
@@ -380,6 +382,55 @@ TEST_F(PowerSgdMultirankTest, RejectsAnArchiveOfSomethingElse) {
   EXPECT_THAT(error_of([&] { load(state, file.str()); }),
               StartsWith("PowerSGDState: the archive has no 'matrix_approximation_rank'; pass an "
                          "archive that a PowerSGDState has saved"));
+}
+
+TEST_F(PowerSgdMultirankTest, RejectsADamagedArchive) {
+  PowerSGDState state({.start_powerSGD_iter = 2});
+  Ddp ddp(net({{20, 30}}));
+  ddp.register_comm_hook(state, powerSGD_hook);
+  for (int step = 0; step < 4; ++step) reduced(ddp, random_gradients(ddp));
+  const std::string good = saved(state);
+  // An archive with another value.
+  const auto damaged = [&](const std::string& name, const c10::IValue& wrong) {
+    std::istringstream input(good);
+    torch::serialize::InputArchive from;
+    from.load_from(input);
+    torch::serialize::OutputArchive to;
+    for (const std::string& key : from.keys()) {
+      c10::IValue value;
+      from.read(key, value);
+      to.write(key, key == name ? wrong : value);
+    }
+    std::ostringstream output;
+    to.save_to(output);
+    return output.str();
+  };
+  PowerSGDState other;
+  const auto error = [&](const std::string& name, const c10::IValue& wrong) {
+    return error_of([&] { load(other, damaged(name, wrong)); });
+  };
+  std::istringstream input(good);
+  torch::serialize::InputArchive archive;
+  archive.load_from(input);
+  const auto is_damaged = [](const std::string& name) {
+    return "PowerSGDState: the archive is damaged: '" + name +
+           "' is not what a PowerSGDState saves; load another one";
+  };
+  EXPECT_EQ(archive.keys().size(), 17);
+  for (const std::string& name : archive.keys()) {
+    EXPECT_EQ(error(name, c10::List<std::int64_t>({1})), is_damaged(name));
+  }
+  EXPECT_EQ(error("iter", -1), is_damaged("iter"));
+  c10::Dict<std::int64_t, at::Tensor> matrix, unknown;
+  matrix.insert(0, at::ones({2, 2}));
+  EXPECT_EQ(error("error_dict", matrix), is_damaged("error_dict"));
+  EXPECT_EQ(error("q_memory_dict", unknown), is_damaged("p_memory_dict"));
+  EXPECT_THAT(error("matrix_approximation_rank", 0),
+              StartsWith("PowerSGDState: matrix_approximation_rank is 0"));
+  EXPECT_THAT(error("rng", "x"), HasSubstr("the archive has no state of a random generator"));
+  EXPECT_EQ(other.iter(), 0);
+  EXPECT_EQ(error("none", 0), "no error");
+  EXPECT_EQ(other.iter(), 4);
 }
 
 TEST_F(PowerSgdMultirankTest, RejectsInvalidOptions) {

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <ATen/core/Dict.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>
 #include <torch/serialize/input-archive.h>
@@ -68,6 +72,42 @@ c10::IValue read(torch::serialize::InputArchive& archive, const char* name) {
   return value;
 }
 
+void check_archive(bool is_right, const char* name) {
+  TORCH_CHECK(is_right, "PowerSGDState: the archive is damaged: '", name,
+              "' is not what a PowerSGDState saves; load another one");
+}
+
+template <class T>
+T number_in(torch::serialize::InputArchive& archive, const char* name) {
+  const c10::IValue value = read(archive, name);
+  if constexpr (std::is_same_v<T, bool>) {
+    check_archive(value.isBool(), name);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    check_archive(value.isDouble(), name);
+  } else {
+    check_archive(value.isInt(), name);
+  }
+  return value.to<T>();
+}
+
+TensorOfBucket tensors_in(torch::serialize::InputArchive& archive, const char* name) {
+  const c10::IValue value = read(archive, name);
+  check_archive(value.isGenericDict(), name);
+  TensorOfBucket tensors;
+  for (const auto& entry : value.toGenericDict()) {
+    check_archive(entry.key().isInt() && entry.value().isTensor(), name);
+    const at::Tensor tensor = entry.value().toTensor();
+    check_archive(tensor.defined() && tensor.dim() == 1, name);
+    tensors.emplace(entry.key().toInt(), tensor);
+  }
+  return tensors;
+}
+
+bool have_same_buckets(const TensorOfBucket& a, const TensorOfBucket& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& one, const auto& other) { return one.first == other.first; });
+}
+
 }  // namespace
 
 PowerSGDState::PowerSGDState(const PowerSGDOptions& options) {
@@ -95,14 +135,18 @@ void PowerSGDState::save(torch::serialize::OutputArchive& archive) const {
 void PowerSGDState::load(torch::serialize::InputArchive& archive) {
   PowerSGDData loaded(data_->options);
   visit_numbers(
-      loaded, [&]<class T>(const char* name, T& number) { number = read(archive, name).to<T>(); });
+      loaded, [&]<class T>(const char* name, T& number) { number = number_in<T>(archive, name); });
+  check_archive(loaded.iter >= 0, "iter");
+  check_options(loaded.options);
   visit_tensors_of_buckets(loaded, [&](const char* name, TensorOfBucket& tensors) {
-    const auto saved = read(archive, name).to<c10::Dict<std::int64_t, at::Tensor>>();
-    for (const auto& entry : saved) tensors.emplace(entry.key(), entry.value());
+    tensors = tensors_in(archive, name);
   });
+  check_archive(have_same_buckets(loaded.ps, loaded.qs), "p_memory_dict");
   loaded.options.random_seed =
-      static_cast<std::uint32_t>(read(archive, "random_seed").to<std::int64_t>());
-  loaded.seeds.load(read(archive, "rng").toStringRef());
+      static_cast<std::uint32_t>(number_in<std::int64_t>(archive, "random_seed"));
+  const c10::IValue seeds = read(archive, "rng");
+  check_archive(seeds.isString(), "rng");
+  loaded.seeds.load(seeds.toStringRef());
   if (loaded.iter > 0 && (loaded.options.use_error_feedback || loaded.options.warm_start)) {
     loaded.compresses_again = loaded.iter + 2;
   }
