@@ -17,7 +17,7 @@
 // c10::ValueError in backward().
 //
 // Throws: in backward(), c10::ValueError if this rank is not in the group.
-// If a rank is lost, backward() throws the backend's exception, which need not be a c10::Error.
+// If a rank is lost, backward() throws c10::DistBackendError, which names the hook and the bucket.
 // Thread safety: as comm_hook.h.
 // PyTorch source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py, debugging_hooks.py.
 #pragma once

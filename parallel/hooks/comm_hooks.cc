@@ -1,10 +1,15 @@
 #include "distrun/comm_hooks.h"
 
+#include <exception>
+#include <string>
+
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "backends/group/collective_checks.h"
+#include "backends/group/run_collective.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 #include "parallel/hooks/mean_future.h"
@@ -20,11 +25,34 @@ int size_for_hook(const Group& group, const char* hook) {
   return get_world_size(group);
 }
 
-Future mean_future(const Group& group, int size, const at::Tensor& tensor) {
-  tensor.div_(size);
+namespace {
+
+// A bucket has no names of parameters.
+std::string reduced_by_hook(const c10d::GradBucket& bucket) {
+  const auto& parameters = bucket.getParameters();
+  std::string text = c10::str("; it reduced bucket ", bucket.getIndex());
+  if (!parameters.empty()) {
+    text += c10::str(" with ", parameters.size(), " gradients, the first of sizes ",
+                     parameters[0].sizes());
+  }
+  return text + "; if ranks have different numbers of inputs, train in a Join (distrun/join.h)";
+}
+
+}  // namespace
+
+Future mean_future(const Group& group, const char* hook, const c10d::GradBucket& bucket,
+                   const at::Tensor& tensor) {
+  tensor.div_(size_for_hook(group, hook));
+  const CallSite site{hook, group};
   const Work sum = all_reduce(tensor, ReduceOp::SUM, {.group = group, .async_op = true});
   return sum.get_future()->then(
-      [](c10::ivalue::Future& done) -> c10::IValue { return done.value().toTensorVector()[0]; },
+      [errors = ErrorsAt(site),
+       hint = reduced_by_hook(bucket)](c10::ivalue::Future& done) -> c10::IValue {
+        if (done.hasError()) {
+          std::rethrow_exception(errors.translated(done.exception_ptr(), hint));
+        }
+        return done.value().toTensorVector()[0];
+      },
       c10::TensorType::get());
 }
 
@@ -59,10 +87,9 @@ namespace {
 
 Future compressed_mean(const Group& group, c10d::GradBucket& bucket, at::ScalarType dtype,
                        const char* hook) {
-  const int size = size_for_hook(group, hook);
   const at::Tensor& buffer = bucket.getBuffer();
   check_dense(buffer, hook);
-  return decompressed(mean_future(group, size, buffer.to(dtype)), buffer);
+  return decompressed(mean_future(group, hook, bucket, buffer.to(dtype)), buffer);
 }
 
 }  // namespace
@@ -70,8 +97,7 @@ Future compressed_mean(const Group& group, c10d::GradBucket& bucket, at::ScalarT
 }  // namespace internal
 
 Future allreduce_hook(const Group& process_group, c10d::GradBucket& bucket) {
-  const int size = internal::size_for_hook(process_group, "allreduce_hook");
-  return internal::mean_future(process_group, size, bucket.getBuffer());
+  return internal::mean_future(process_group, "allreduce_hook", bucket, bucket.getBuffer());
 }
 
 Future fp16_compress_hook(const Group& process_group, c10d::GradBucket& bucket) {

@@ -3,12 +3,14 @@
 #include <torch/nn/modules/embedding.h>
 
 #include "distrun/comm_hooks.h"
+#include "distrun/post_local_sgd_hook.h"
 #include "distrun/power_sgd_hook.h"
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -137,6 +139,43 @@ TEST_F(CommHooksMultirankTest, NamesTheWrapperOfAHookWithoutAFuture) {
       error_of([&] { gradients_of(CommHook(fp16_compress_wrapper(empty))); }),
       HasSubstr("compress wrapper: the wrapped hook has returned a null Future; expected one "
                 "that holds the gradients"));
+}
+
+TEST_F(CommHooksMultirankTest, ReportsALostPeerInBackward) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const PowerSGDState power({.start_powerSGD_iter = 2});
+  const PostLocalSGDState local({.subgroup = Group(), .start_localSGD_iter = 9});
+  const std::vector<std::pair<std::string, CommHook>> hooks = {
+      {"allreduce_hook", with_state(Group(), allreduce_hook)},
+      {"fp16_compress_hook", with_state(Group(), fp16_compress_hook)},
+      {"allreduce_hook", with_state(Group(), bf16_compress_wrapper(allreduce_hook))},
+      {"powerSGD_hook", with_state(power, powerSGD_hook)},
+      {"post_localSGD_hook", with_state(local, post_localSGD_hook)}};
+  for (std::size_t i = 0; i < hooks.size(); ++i) {
+    const auto& [name, hook] = hooks[i];
+    SCOPED_TRACE(name);
+    {
+      DistributedDataParallel ddp{TwoLayers()};
+      ddp.register_comm_hook(hook);
+      rendezvous_at("constructed " + std::to_string(i));
+      if (get_rank() == get_world_size() - 1) {
+        abort_process_group();
+      } else {
+        const std::string text =
+            MultirankTest::error_of<c10::DistBackendError>([&] { loss(ddp(data())).backward(); });
+        EXPECT_THAT(text, StartsWith(name + " on rank " + std::to_string(get_rank()) + " of "));
+        EXPECT_THAT(text, ContainsRegex(lost_peer()));
+        EXPECT_THAT(text,
+                    HasSubstr("; it reduced bucket 0 with 4 gradients, the first of sizes ["));
+        EXPECT_THAT(text, HasSubstr("; if ranks have different numbers of inputs, train in a Join "
+                                    "(distrun/join.h)"));
+        abort_process_group();
+      }
+    }
+    destroy_process_group();
+    init_process_group({.timeout = std::chrono::seconds(30)});
+    barrier();
+  }
 }
 
 TEST_F(CommHooksMultirankTest, HooksThatCompressRejectSparseGradients) {

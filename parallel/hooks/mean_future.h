@@ -12,7 +12,10 @@ int size_for_hook(const Group& group, const char* hook);
 // Throws c10::ValueError if the tensor is sparse.
 void check_dense(const at::Tensor& buffer, const char* hook);
 
-// Divides `tensor` by `size` first, so that float16 does not overflow, and sums it in `group`.
-Future mean_future(const Group& group, int size, const at::Tensor& tensor);
+// Divides `tensor` first, so that float16 does not overflow, and sums it in `group`. `tensor` has
+// the gradients of the bucket. If a peer is lost, the future throws c10::DistBackendError, which
+// names the hook and the bucket. Throws as size_for_hook().
+Future mean_future(const Group& group, const char* hook, const c10d::GradBucket& bucket,
+                   const at::Tensor& tensor);
 
 }  // namespace distrun::internal

@@ -81,8 +81,7 @@ Future post_localSGD_hook(const PostLocalSGDState& state, c10d::GradBucket& buck
   PostLocalSGDState::Data& data = state.data();
   const PostLocalSGDOptions& options = data.options;
   const auto mean_in = [&](const Group& group) {
-    const int size = internal::size_for_hook(group, "post_localSGD_hook");
-    return internal::mean_future(group, size, bucket.getBuffer());
+    return internal::mean_future(group, "post_localSGD_hook", bucket, bucket.getBuffer());
   };
   if (data.iter < options.start_localSGD_iter) {
     if (bucket.isLast() && ++data.iter == options.start_localSGD_iter) {

@@ -125,9 +125,9 @@ void place_low_ranks(PowerSGDData& data, CompressedBucket& bucket) {
   }
 }
 
-Future whole_mean(PowerSGDData& data, c10d::GradBucket& bucket, int size) {
+Future whole_mean(PowerSGDData& data, c10d::GradBucket& bucket, const char* hook) {
   data.bucket_ends(bucket.isLast());
-  return internal::mean_future(data.options.process_group, size, bucket.getBuffer());
+  return internal::mean_future(data.options.process_group, hook, bucket, bucket.getBuffer());
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ Future powerSGD_hook(const PowerSGDState& state, c10d::GradBucket& bucket) {
   const int size = internal::size_for_hook(group, "powerSGD_hook");
   internal::check_dense(bucket.getBuffer(), "powerSGD_hook");
   const at::NoGradGuard no_grad;
-  if (data.is_warming_up()) return whole_mean(data, bucket, size);
+  if (data.is_warming_up()) return whole_mean(data, bucket, "powerSGD_hook");
 
   CompressedBucket compressed = bucket_of(bucket, size);
   if (data.options.use_error_feedback) internal::add_error(compressed, data.errors);
@@ -163,7 +163,7 @@ Future batched_powerSGD_hook(const PowerSGDState& state, c10d::GradBucket& bucke
   const int size = internal::size_for_hook(data.options.process_group, "batched_powerSGD_hook");
   internal::check_dense(bucket.getBuffer(), "batched_powerSGD_hook");
   const at::NoGradGuard no_grad;
-  if (data.is_warming_up()) return whole_mean(data, bucket, size);
+  if (data.is_warming_up()) return whole_mean(data, bucket, "batched_powerSGD_hook");
 
   CompressedBucket compressed = bucket_of(bucket, size);
   const std::int64_t length = compressed.gradients.numel();
