@@ -27,7 +27,7 @@ FOLDERS = {
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "nccl", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
-    "parallel": ["arguments", "agreement", "join", "mesh", ("averaging", "data", "ddp", "fsdp", "functional", "norm", "pipeline", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],
+    "parallel": ["arguments", "agreement", "failure", "join", "mesh", ("averaging", "data", "ddp", "fsdp", "functional", "norm", "pipeline", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],
     "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "nccl", "selftest"],
     "cli": ["."],

@@ -6,7 +6,7 @@
 #include "backends/group/run_collective.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
-#include "parallel/join/join_failure.h"
+#include "parallel/failure/group_failure.h"
 
 namespace distrun {
 

@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "distrun/process_group.h"
-#include "parallel/join/join_failure.h"
+#include "parallel/failure/group_failure.h"
 
 namespace distrun::internal {
 

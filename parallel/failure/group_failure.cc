@@ -1,4 +1,4 @@
-#include "parallel/join/join_failure.h"
+#include "parallel/failure/group_failure.h"
 
 #include <exception>
 #include <iterator>
@@ -22,16 +22,16 @@ constexpr const char* kFailureKey = "distrun/join/failure";
 constexpr std::size_t kTextBytesMax = 4096;
 
 // Format: "p 3 connection refused", or "f …" if rank 3 itself failed.
-std::vector<std::uint8_t> pack(const JoinFailure& failure) {
+std::vector<std::uint8_t> pack(const GroupFailure& failure) {
   const std::string text = c10::str(failure.is_of_a_peer ? "p " : "f ", failure.rank, " ",
                                     cut_to_bytes(failure.text, kTextBytesMax));
   return {text.begin(), text.end()};
 }
 
-JoinFailure unpack(const std::vector<std::uint8_t>& bytes) {
+GroupFailure unpack(const std::vector<std::uint8_t>& bytes) {
   std::istringstream stream(std::string(bytes.begin(), bytes.end()));
   char kind = 0;
-  JoinFailure failure{};
+  GroupFailure failure{};
   stream >> kind >> failure.rank;
   stream.get();
   failure.is_of_a_peer = kind == 'p';
@@ -40,7 +40,7 @@ JoinFailure unpack(const std::vector<std::uint8_t>& bytes) {
 }
 
 // Publishes `own` unless another rank's failure is published. Returns the published one.
-JoinFailure first_failure(const Group& group, const JoinFailure& own) {
+GroupFailure first_failure(const Group& group, const GroupFailure& own) {
   return unpack(group->getStore()->compareSet(kFailureKey, {}, pack(own)));
 }
 
@@ -58,8 +58,8 @@ std::string text_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own) {
-  std::optional<JoinFailure> first;
+std::optional<GroupFailure> tell_group_failure(const Group& group, const GroupFailure& own) {
+  std::optional<GroupFailure> first;
   try {
     first = first_failure(group, own);
   } catch (const std::exception&) {
@@ -78,7 +78,7 @@ void rethrow_as_told(const char* function, const Group& group, int rank) {
   const std::exception_ptr exception = std::current_exception();
   const std::string own = text_of(exception);
   const bool is_of_a_peer = is_of_a_backend(exception);
-  const auto other = tell_join_failure(group, {is_of_a_peer, rank, own});
+  const auto other = tell_group_failure(group, {is_of_a_peer, rank, own});
   if (!other || !is_of_a_peer) std::rethrow_exception(exception);
   const std::string all = c10::str(
       function, " on rank ", rank, ": rank ", other->rank,

@@ -1,5 +1,5 @@
-// Reports a failure in a join, or in a pipeline, to the other ranks: publishes it in the group's
-// store, and ends the group.
+// Reports a failure of one rank, as in a join or in a pipeline, to the other ranks: publishes it in
+// the group's store, and ends the group.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace distrun::internal {
 
-struct JoinFailure {
+struct GroupFailure {
   bool is_of_a_peer;  // This rank only noticed a lost peer.
   int rank;           // Global.
   std::string text;
@@ -17,7 +17,7 @@ struct JoinFailure {
 
 // Ends the group on this rank, so that waits of other ranks fail. Returns the failure that another
 // rank published first, if any.
-std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own);
+std::optional<GroupFailure> tell_group_failure(const Group& group, const GroupFailure& own);
 
 // Reports the current exception, and throws it, or a c10::DistError with the text of the rank that
 // failed first. `function` and `rank`, the global one, begin this text.
