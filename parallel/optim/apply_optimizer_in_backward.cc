@@ -20,6 +20,7 @@
 #include "distrun/comm_hook.h"
 #include "distrun/ddp_reducer.h"
 #include "distrun/process_group.h"
+#include "parallel/optim/narrowed_groups.h"
 
 namespace distrun::internal {
 
@@ -54,35 +55,14 @@ class ParameterStepper {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(group->second < optimizer->param_groups().size(), kInBackward,
                 ": a parameter group was removed; make another optimizer instead");
-    const OneParameter one(*optimizer, group->second, parameter);
+    std::vector<std::vector<at::Tensor>> lists(optimizer->param_groups().size());
+    lists[group->second] = {parameter};
+    const NarrowedGroups one(*optimizer, std::move(lists));
     optimizer->step();
     return true;
   }
 
  private:
-  // While it lives, the optimizer has no other parameter.
-  class OneParameter {
-   public:
-    OneParameter(Optimizer& optimizer, std::size_t group, const at::Tensor& parameter)
-        : optimizer_(optimizer), lists_(optimizer.param_groups().size()) {
-      lists_[group] = {parameter};
-      swap();
-    }
-    OneParameter(const OneParameter&) = delete;
-    OneParameter& operator=(const OneParameter&) = delete;
-    ~OneParameter() { swap(); }
-
-   private:
-    void swap() {
-      for (std::size_t g = 0; g < lists_.size(); ++g) {
-        std::swap(optimizer_.param_groups()[g].params(), lists_[g]);
-      }
-    }
-
-    Optimizer& optimizer_;
-    std::vector<std::vector<at::Tensor>> lists_;
-  };
-
   std::weak_ptr<Optimizer> optimizer_;  // It has the parameters, which own the hooks.
   std::unordered_map<const c10::TensorImpl*, std::size_t> group_of_;
   std::mutex mutex_;
