@@ -154,8 +154,8 @@ class DdpReducer : public Joinable {
   // default is true.  If the argument is true, gradients are divided by the number of all ranks.
   // If the argument is false, gradients are divided by the number of ranks that have not joined.
   //
-  // Throws: c10::ValueError if the model has sparse gradients, or if skip_all_reduce_unused_params
-  // is true.
+  // Throws: c10::ValueError if the model has sparse gradients, if skip_all_reduce_unused_params is
+  // true, or if hook_with_zero_step() made a hook of this object (ddp_zero_hook.h).
   // Also throws c10::ValueError if "divide_by_initial_world_size" is false and
   // DdpOptions::mixed_precision converts gradients.
   // With static_graph, a later forward throws c10::Error if this rank had joined before the other
@@ -188,6 +188,9 @@ class DdpReducer : public Joinable {
   // Returns LibTorch's c10d::Reducer of this object.  To use it, include
   // <torch/csrc/distributed/c10d/reducer.hpp>.
   c10d::Reducer& reducer() const;
+
+  // Only distrun calls this function.
+  internal::DdpCore& core() const { return *core_; }
 
  private:
   // In a running join, reports that this rank has not joined.

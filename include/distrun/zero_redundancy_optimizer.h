@@ -79,6 +79,9 @@ struct ZeroRedundancyOptions {
   // step() sends them without copies, in one collective for each rank.  Do not replace the data of
   // parameters then, for example by Module::to(): it costs a copy in the next step().
   bool parameters_as_bucket_view = false;
+  // If true, backward() of a DistributedDataParallel updates the parameters, while it reduces other
+  // gradients, and step() does nothing.  Register a hook from ddp_zero_hook.h.
+  bool overlap_with_ddp = false;
 };
 
 template <class Wrapped>
@@ -98,7 +101,10 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
                           const ZeroRedundancyOptions& options = {})
       : ZeroRedundancyOptimizer(
             std::make_unique<internal::ZeroRedundancyCore>(
-                groups, options.process_group, options.parameters_as_bucket_view,
+                groups,
+                internal::ZeroRedundancyCore::Options{options.process_group,
+                                                      options.parameters_as_bucket_view,
+                                                      options.overlap_with_ddp},
                 [defaults](const ParamGroups& some) -> std::unique_ptr<torch::optim::Optimizer> {
                   return std::make_unique<Wrapped>(some, defaults);
                 }),
@@ -110,6 +116,13 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
       : ZeroRedundancyOptimizer(
             ParamGroups{torch::optim::OptimizerParamGroup(std::move(parameters))}, defaults,
             options) {}
+  // Moves the state and the groups.  A hook from ddp_zero_hook.h then updates the new object.
+  ZeroRedundancyOptimizer(ZeroRedundancyOptimizer&& other) noexcept
+      : Wrapped(static_cast<Wrapped&&>(other)),
+        Joinable(static_cast<Joinable&&>(other)),
+        core_(std::move(other.core_)) {
+    core_->set_optimizer(*this, plain_step());
+  }
 
   // Updates this rank's share of the parameters, and sends it to the other ranks.  Call step() on
   // every rank, with the same gradients; a DistributedDataParallel provides them.  step() calls the
@@ -117,6 +130,8 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   //
   // If the update or the closure throws on a rank, step() throws on every rank, and no rank waits.
   // If the group has no backend for the CPU, the other ranks are not informed.
+  //
+  // With overlap_with_ddp, step() evaluates the closure, updates nothing, and warns once.
   //
   // Blocks: until this rank has the parameters of all ranks.  With "nccl", see above.
   // Throws: the exception of the optimizer or closure, on the rank that failed.
@@ -126,14 +141,12 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   // another dtype there.
   // Also throws c10::Error if the optimizer evaluates the closure more than once.
   // Also throws c10::ValueError if a list in param_groups() has other parameters than before.
+  // Also throws c10::Error if overlap_with_ddp is set, and no hook has updated parameters.
   // Cost: a broadcast from each rank of each parameter, and an all_reduce of 24 bytes.  Parameters
   // below 256 KiB are sent together.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     notify_join_context();
-    return core_->step(*this, std::move(closure),
-                       [this](torch::optim::Optimizer::LossClosure once) {
-                         return Wrapped::step(std::move(once));
-                       });
+    return core_->step(closure);
   }
 
   // Adds a group of parameters.  Every rank must call it.  Earlier parameters remain on their
@@ -142,6 +155,7 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   //
   // Blocks: until every rank has called it.
   // Throws: as the constructor.  The group is then not added.
+  // Also throws c10::ValueError after hook_with_zero_step() (ddp_zero_hook.h).
   void add_param_group(const torch::optim::OptimizerParamGroup& group) {
     core_->add_param_group(*this, group);
   }
@@ -188,13 +202,18 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   // share.  List the DistributedDataParallel of the model first: it gives joined ranks the
   // gradients of the other ranks.  In another order, the run fails.  Without one, your program must
   // set the gradients of joined ranks.
+  //
+  // Throws: c10::ValueError if overlap_with_ddp is set.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& /*arguments*/) override {
-    return internal::ZeroRedundancyCore::join_hook([this] { step(); });
+    return core_->join_hook([this] { step(); });
   }
   // Returns the device of the first parameter.
   c10::Device join_device() const override { return core_->device(); }
   // Returns the group whose ranks share the state.
   Group join_process_group() const override { return core_->group(); }
+
+  // Only distrun calls this function.
+  internal::ZeroRedundancyCore& core() { return *core_; }
 
  private:
   // The state that some optimizers create in their constructor is that of this rank's share.
@@ -203,6 +222,13 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
                           const Defaults& defaults)
       : Wrapped(core->own_groups(), defaults), core_(std::move(core)) {
     core_->show_all_parameters(*this);
+    core_->set_optimizer(*this, plain_step());
+  }
+
+  internal::ZeroRedundancyCore::Step plain_step() {
+    return [this](torch::optim::Optimizer::LossClosure once) {
+      return Wrapped::step(std::move(once));
+    };
   }
 
   internal::ZeroRedundancyCore::Save saves() const {

@@ -177,6 +177,11 @@ std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& argu
       !core.options.skip_all_reduce_unused_params,
       "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take "
       "part because a joined rank does not know which buckets the others skip");
+  TORCH_CHECK_VALUE(
+      !core.overlaps_optimizer,
+      "join: a DistributedDataParallel with hook_with_zero_step() cannot take part, "
+      "because a joined rank has no backward(); use a ZeroRedundancyOptimizer without "
+      "overlap_with_ddp");
   for (const DdpParameter& one : core.model.parameters) {
     TORCH_CHECK_VALUE(!one.sparse_gradient || !one.tensor.requires_grad(),
                       "join: the gradient of the parameter '", one.name,

@@ -14,6 +14,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "distrun/collectives.h"
+#include "parallel/ddp/late_future.h"
 #include "parallel/hooks/orthogonalize.h"
 
 namespace distrun::internal {
@@ -93,7 +94,10 @@ Future PowerSGDData::add(CompressedBucket bucket) {
   under_way.push_back(std::move(bucket));
   if (is_last) {
     finish();
-  } else if (is_first && torch::autograd::get_current_graph_task_id() != -1) {
+    return done;
+  }
+  note_late_future();
+  if (is_first && torch::autograd::get_current_graph_task_id() != -1) {
     // Runs before the Reducer waits for its futures, because the Reducer adds its callback later.
     torch::autograd::Engine::get_default_engine().queue_callback(
         [me = shared_from_this(), backward = backwards] {

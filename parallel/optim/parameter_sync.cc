@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "distrun/collectives.h"
@@ -49,6 +50,13 @@ at::Tensor part_of(const at::Tensor& bucket, std::int64_t offset, const at::Tens
     return bucket.narrow(0, offset, parameter.numel()).view(parameter.sizes());
   }
   return bucket.as_strided(parameter.sizes(), parameter.strides(), offset);
+}
+
+// Hooks and the end of backward() can have different streams, and the memory is freed soon.
+void keep_for_current_stream(const at::Tensor& tensor) {
+  if (!tensor.is_cuda()) return;
+  const c10::impl::VirtualGuardImpl streams(at::kCUDA);
+  tensor.record_stream(streams.getStream(tensor.device()));
 }
 
 }  // namespace
@@ -126,15 +134,22 @@ void ParameterSync::send_share(int rank, const std::vector<at::Tensor>& share,
 ParameterSync::Sending ParameterSync::start(const Shares& shares) {
   const at::NoGradGuard no_grad;
   prepare(shares);
+  if (!as_bucket_view_) return start_in_place(shares);
   Sending sending;
   if (shares.size() == 1) return sending;
   for (const Bucket& one : buckets_) {
     if (one.data.numel() == 0) continue;
     sending.parts_.push_back({send(one.data, one.rank), one.data, {}});
   }
-  if (as_bucket_view_) return sending;
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    send_share(static_cast<int>(rank), shares[rank], sending);
+  return sending;
+}
+
+ParameterSync::Sending ParameterSync::start_in_place(const Shares& some) const {
+  const at::NoGradGuard no_grad;
+  Sending sending;
+  if (some.size() == 1) return sending;
+  for (std::size_t rank = 0; rank < some.size(); ++rank) {
+    send_share(static_cast<int>(rank), some[rank], sending);
   }
   return sending;
 }
@@ -143,6 +158,7 @@ void ParameterSync::Sending::finish() {
   const at::NoGradGuard no_grad;
   for (const Part& one : parts_) {
     one.work.wait();
+    keep_for_current_stream(one.data);
     std::int64_t offset = 0;
     for (const at::Tensor& parameter : one.to) {
       parameter.copy_(one.data.narrow(0, offset, parameter.numel()).view(parameter.sizes()));

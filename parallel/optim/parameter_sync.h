@@ -42,6 +42,8 @@ class ParameterSync {
     std::vector<Part> parts_;
   };
   Sending start(const Shares& shares);
+  // Sends only these parameters, each in place or in copies, also if they are views of buckets.
+  Sending start_in_place(const Shares& some) const;
 
  private:
   struct Bucket {

@@ -32,16 +32,21 @@ class StepHook : public JoinHook {
   std::function<void()> step_;
 };
 
+at::Tensor with_gradients(const torch::optim::Optimizer::LossClosure& closure) {
+  const at::AutoGradMode enabled(true);
+  return closure();
+}
+
 }  // namespace
 
-ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Group& its_group, bool has_buckets,
-                               Factory factory)
-    : group(its_group),
+ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Options& options, Factory factory)
+    : group(options.group),
       rank(group->getRank()),
       ranks(group->getSize()),
-      as_bucket_view(has_buckets),
+      as_bucket_view(options.as_bucket_view),
+      overlaps_with_ddp(options.overlaps_with_ddp),
       make_plain(std::move(factory)),
-      sync(group, has_buckets),
+      sync(group, as_bucket_view),
       groups(rank, ranks),
       as_constructed(initial) {
   std::string error, description;
@@ -52,8 +57,8 @@ ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Group& its_grou
       const Optimizer& its = *plain;
       description =
           c10::str(c10::demangle(typeid(its).name()), " with ", text_of_options(plain->defaults()),
-                   "\nparameters_as_bucket_view ", as_bucket_view, "\n",
-                   description_of_groups(initial, 0, as_bucket_view));
+                   "\nparameters_as_bucket_view ", as_bucket_view, "\noverlap_with_ddp ",
+                   overlaps_with_ddp, "\n", description_of_groups(initial, 0, as_bucket_view));
     }
   } catch (const std::exception& thrown) {
     error = text_of_exception(thrown);
@@ -63,12 +68,12 @@ ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Group& its_grou
   sync.prepare(groups.shares());
 }
 
-void ZeroRedundancyCore::Impl::take_new_groups(const Optimizer& optimizer,
-                                               const std::string& error) {
-  const ParamGroups& all = optimizer.param_groups();
+void ZeroRedundancyCore::Impl::take_new_groups(const std::string& error) {
+  const ParamGroups& all = optimizer->param_groups();
   if (error.empty() && all.size() <= groups.size()) return;
+  if (has_zero_hook) check_groups();
   const std::string first =
-      error.empty() ? error_in_groups(all, groups.size(), optimizer.defaults()) : error;
+      error.empty() ? error_in_groups(all, groups.size(), optimizer->defaults()) : error;
   const std::string lines =
       first.empty() ? description_of_groups(all, groups.size(), as_bucket_view) : "";
   check_agreement(kName, {lines, first}, group, kRequirement);
@@ -76,21 +81,23 @@ void ZeroRedundancyCore::Impl::take_new_groups(const Optimizer& optimizer,
   sync.prepare(groups.shares());
 }
 
+void ZeroRedundancyCore::Impl::check_groups() const {
+  groups.check_lists(optimizer->param_groups());
+  TORCH_CHECK_VALUE(!has_zero_hook || optimizer->param_groups().size() == groups.size(),
+                    "ZeroRedundancyOptimizer: a group was added after hook_with_zero_step(); add "
+                    "groups before");
+}
+
 // The closure sees all parameters, for example in its zero_grad(), so it runs before the step.
-at::Tensor ZeroRedundancyCore::Impl::step_here(Optimizer& optimizer,
-                                               const Optimizer::LossClosure& closure,
-                                               const Step& plain) const {
-  groups.check_lists(optimizer.param_groups());
+at::Tensor ZeroRedundancyCore::Impl::step_here(const Optimizer::LossClosure& closure) const {
+  check_groups();
   if (!closure) {
-    const NarrowedGroups own(optimizer, groups.own_to_update());
-    return plain(nullptr);
+    const NarrowedGroups own(*optimizer, groups.own_to_update());
+    return plain_step(nullptr);
   }
-  at::Tensor loss = [&] {
-    const at::AutoGradMode with_gradients(true);
-    return closure();
-  }();
-  const NarrowedGroups own(optimizer, groups.own_to_update());
-  return plain([&loss, is_evaluated = false]() mutable {
+  at::Tensor loss = with_gradients(closure);
+  const NarrowedGroups own(*optimizer, groups.own_to_update());
+  return plain_step([&loss, is_evaluated = false]() mutable {
     TORCH_CHECK(!std::exchange(is_evaluated, true),
                 "ZeroRedundancyOptimizer: the optimizer evaluates its closure more than once in a "
                 "step, each rank perhaps a different number of times; use the plain optimizer");
@@ -110,12 +117,10 @@ void ZeroRedundancyCore::Impl::send_and_report(const StepFailure& failure) {
   if (has_failed) throw_failure_of_step(failure, group);
 }
 
-at::Tensor ZeroRedundancyCore::Impl::step(Optimizer& optimizer,
-                                          const Optimizer::LossClosure& closure,
-                                          const Step& plain) {
-  take_new_groups(optimizer);
+at::Tensor ZeroRedundancyCore::Impl::step(const Optimizer::LossClosure& closure) {
+  if (!has_zero_hook) take_new_groups();
   at::Tensor loss;
-  const StepFailure failure = failure_of([&] { loss = step_here(optimizer, closure, plain); });
+  const StepFailure failure = failure_of([&] { loss = step_here(closure); });
   if (ranks == 1) {
     if (!failure.thrown) sync.prepare(groups.shares());
   } else {
@@ -129,11 +134,11 @@ at::Tensor ZeroRedundancyCore::Impl::step(Optimizer& optimizer,
   return loss;
 }
 
-ZeroRedundancyCore::ZeroRedundancyCore(const ParamGroups& groups, const Group& group,
-                                       bool as_bucket_view, Factory make_plain) {
-  TORCH_CHECK_VALUE(group.is_member(), "ZeroRedundancyOptimizer: rank ", get_rank(),
+ZeroRedundancyCore::ZeroRedundancyCore(const ParamGroups& groups, const Options& options,
+                                       Factory make_plain) {
+  TORCH_CHECK_VALUE(options.group.is_member(), "ZeroRedundancyOptimizer: rank ", get_rank(),
                     " is not in its process_group");
-  impl_ = std::make_unique<Impl>(groups, group, as_bucket_view, std::move(make_plain));
+  impl_ = std::make_shared<Impl>(groups, options, std::move(make_plain));
 }
 
 ZeroRedundancyCore::~ZeroRedundancyCore() = default;
@@ -151,14 +156,32 @@ void ZeroRedundancyCore::show_all_parameters(Optimizer& optimizer) const {
   impl_->as_constructed.clear();
 }
 
-at::Tensor ZeroRedundancyCore::step(Optimizer& optimizer, const Optimizer::LossClosure& closure,
-                                    const Step& step) {
-  return impl_->step(optimizer, closure, step);
+void ZeroRedundancyCore::set_optimizer(Optimizer& optimizer, Step step) {
+  impl_->optimizer = &optimizer;
+  impl_->plain_step = std::move(step);
+}
+
+at::Tensor ZeroRedundancyCore::step(const Optimizer::LossClosure& closure) {
+  if (!impl_->overlaps_with_ddp) return impl_->step(closure);
+  at::Tensor loss;
+  if (closure) loss = with_gradients(closure);  // Its backward() updates the parameters.
+  TORCH_CHECK(
+      impl_->has_overlapped,
+      "ZeroRedundancyOptimizer: step() does nothing with overlap_with_ddp, and no backward() "
+      "has updated the parameters; register hook_with_zero_step() with the "
+      "DistributedDataParallel");
+  TORCH_WARN_ONCE(
+      "ZeroRedundancyOptimizer: step() does nothing, because backward() has updated the parameters "
+      "(overlap_with_ddp)");
+  return loss;
 }
 
 void ZeroRedundancyCore::add_param_group(Optimizer& optimizer,
                                          const torch::optim::OptimizerParamGroup& group) {
-  impl_->take_new_groups(optimizer);
+  TORCH_CHECK_VALUE(!impl_->has_zero_hook,
+                    "ZeroRedundancyOptimizer: add_param_group() after hook_with_zero_step(); add "
+                    "groups before");
+  impl_->take_new_groups();
   std::string error;
   try {
     optimizer.add_param_group(group);
@@ -166,7 +189,7 @@ void ZeroRedundancyCore::add_param_group(Optimizer& optimizer,
     error = text_of_exception(thrown);
   }
   try {
-    impl_->take_new_groups(optimizer, error);
+    impl_->take_new_groups(error);
   } catch (...) {
     while (optimizer.param_groups().size() > impl_->groups.size()) {
       optimizer.param_groups().pop_back();
@@ -183,7 +206,11 @@ int ZeroRedundancyCore::rank_of(const at::Tensor& parameter) const {
   return place->owner;
 }
 
-std::unique_ptr<JoinHook> ZeroRedundancyCore::join_hook(std::function<void()> step) {
+std::unique_ptr<JoinHook> ZeroRedundancyCore::join_hook(std::function<void()> step) const {
+  TORCH_CHECK_VALUE(
+      !impl_->overlaps_with_ddp,
+      "join: a ZeroRedundancyOptimizer with overlap_with_ddp cannot take part, because "
+      "a joined rank has no backward(); leave the option out, and call step()");
   return std::make_unique<StepHook>(std::move(step));
 }
 

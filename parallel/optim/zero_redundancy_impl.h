@@ -12,24 +12,30 @@
 namespace distrun::internal {
 
 struct ZeroRedundancyCore::Impl {
-  Impl(const ParamGroups& initial, const Group& its_group, bool has_buckets, Factory factory);
+  Impl(const ParamGroups& initial, const Options& options, Factory factory);
 
   // Checks and assigns groups that were added to the optimizer. `error` is one of this rank.
-  void take_new_groups(const Optimizer& optimizer, const std::string& error = "");
+  void take_new_groups(const std::string& error = "");
 
-  at::Tensor step(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Step& plain);
+  // Throws c10::ValueError if the groups of the optimizer were changed in another way.
+  void check_groups() const;
+  // Updates all parameters, with their gradients, and sends them.
+  at::Tensor step(const Optimizer::LossClosure& closure);
 
   Group group;
   int rank, ranks;
-  bool as_bucket_view;
+  bool as_bucket_view, overlaps_with_ddp;
   Factory make_plain;
   ParameterSync sync;
   DividedGroups groups;
   ParamGroups as_constructed;  // Until the optimizer has them.
+  Optimizer* optimizer = nullptr;
+  Step plain_step;              // Of the plain class, for `optimizer`.
+  bool has_zero_hook = false;   // hook_with_zero_step() made a hook.
+  bool has_overlapped = false;  // The hook has run.
 
  private:
-  at::Tensor step_here(Optimizer& optimizer, const Optimizer::LossClosure& closure,
-                       const Step& plain) const;
+  at::Tensor step_here(const Optimizer::LossClosure& closure) const;
   void send_and_report(const StepFailure& failure);
 };
 

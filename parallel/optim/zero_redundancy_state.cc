@@ -15,7 +15,7 @@ namespace distrun::internal {
 std::unique_ptr<torch::optim::Optimizer> ZeroRedundancyCore::consolidated(Optimizer& optimizer,
                                                                           AnyRank to,
                                                                           const Save& save) {
-  impl_->take_new_groups(optimizer);
+  impl_->take_new_groups();
   const std::vector<std::string> all = gather_bytes(optimizer_bytes(save), to, impl_->group);
   if (all.empty()) return nullptr;
   std::unique_ptr<Optimizer> whole = impl_->make_plain(optimizer.param_groups());
@@ -35,7 +35,7 @@ void ZeroRedundancyCore::save(torch::serialize::OutputArchive& archive, const Sa
 
 void ZeroRedundancyCore::load(Optimizer& optimizer, torch::serialize::InputArchive& archive,
                               const Load& load, const Save& save) {
-  impl_->take_new_groups(optimizer);
+  impl_->take_new_groups();
   std::optional<torch::serialize::InputArchive> share =
       open_share(archive, {impl_->rank, impl_->ranks});
   const std::vector<at::Tensor> own = impl_->groups.own();

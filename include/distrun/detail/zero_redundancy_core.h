@@ -25,8 +25,13 @@ class ZeroRedundancyCore {
   using Save = std::function<void(torch::serialize::OutputArchive&)>;
   using Load = std::function<void(torch::serialize::InputArchive&)>;
 
-  ZeroRedundancyCore(const ParamGroups& groups, const Group& group, bool as_bucket_view,
-                     Factory make_plain);
+  struct Options {
+    Group group;
+    bool as_bucket_view = false;
+    bool overlaps_with_ddp = false;
+  };
+
+  ZeroRedundancyCore(const ParamGroups& groups, const Options& options, Factory make_plain);
   ~ZeroRedundancyCore();
   ZeroRedundancyCore(const ZeroRedundancyCore&) = delete;
   ZeroRedundancyCore& operator=(const ZeroRedundancyCore&) = delete;
@@ -35,8 +40,10 @@ class ZeroRedundancyCore {
   ParamGroups own_groups() const;
   // Puts all parameters into the groups of an optimizer that was made from own_groups().
   void show_all_parameters(Optimizer& optimizer) const;
+  // Uses this optimizer from now on. `step` is that of the plain class.
+  void set_optimizer(Optimizer& optimizer, Step step);
 
-  at::Tensor step(Optimizer& optimizer, const Optimizer::LossClosure& closure, const Step& step);
+  at::Tensor step(const Optimizer::LossClosure& closure);
   void add_param_group(Optimizer& optimizer, const torch::optim::OptimizerParamGroup& group);
 
   std::unique_ptr<Optimizer> consolidated(Optimizer& optimizer, AnyRank to, const Save& save);
@@ -46,13 +53,15 @@ class ZeroRedundancyCore {
 
   int rank_of(const at::Tensor& parameter) const;
   bool updates(const at::Tensor& parameter) const;
-  static std::unique_ptr<JoinHook> join_hook(std::function<void()> step);
+  std::unique_ptr<JoinHook> join_hook(std::function<void()> step) const;
   c10::Device device() const;
   const Group& group() const;
 
- private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const std::shared_ptr<Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<Impl> impl_;  // A hook of hook_with_zero_step() has a weak pointer to it.
 };
 
 }  // namespace distrun::internal

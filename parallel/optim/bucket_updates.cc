@@ -1,0 +1,141 @@
+#include "parallel/optim/bucket_updates.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/Exception.h>
+
+#include "backends/group/group_state.h"
+#include "parallel/optim/narrowed_groups.h"
+
+namespace distrun::internal {
+
+namespace {
+
+// While it lives, grad() of each parameter is a part of a flat tensor.
+class ReducedGradients {
+ public:
+  ReducedGradients(const std::vector<at::Tensor>& parameters, const at::Tensor& flat)
+      : parameters_(parameters) {
+    // Autograd must not know that the gradients are views.
+    const at::AutoDispatchBelowADInplaceOrView no_views;
+    std::int64_t offset = 0;
+    gradients_.reserve(parameters.size());
+    for (const at::Tensor& one : parameters) {
+      const at::Tensor part = flat.narrow(0, offset, one.numel());
+      offset += one.numel();
+      gradients_.push_back(one.is_non_overlapping_and_dense()
+                               ? part.as_strided(one.sizes(), one.strides(), part.storage_offset())
+                               : part.view(one.sizes()));
+    }
+    swap();
+  }
+  ReducedGradients(const ReducedGradients&) = delete;
+  ReducedGradients& operator=(const ReducedGradients&) = delete;
+  ~ReducedGradients() { swap(); }
+
+ private:
+  void swap() {
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
+      std::swap(parameters_[i].mutable_grad(), gradients_[i]);
+    }
+  }
+
+  const std::vector<at::Tensor>& parameters_;
+  std::vector<at::Tensor> gradients_;
+};
+
+// The value of the future, which a hook of the user may never complete.
+at::Tensor value_within(std::chrono::milliseconds timeout, const Future& future) {
+  struct Completion {
+    std::mutex mutex;
+    std::condition_variable condition;
+    bool is_complete = false;
+  };
+  const auto completion = std::make_shared<Completion>();
+  future->addCallback([completion](c10::ivalue::Future& /*done*/) {
+    const std::lock_guard lock(completion->mutex);
+    completion->is_complete = true;
+    completion->condition.notify_all();
+  });
+  {
+    std::unique_lock lock(completion->mutex);
+    const bool in_time =
+        completion->condition.wait_for(lock, timeout, [&] { return completion->is_complete; });
+    TORCH_CHECK(in_time, "hook_with_zero_step: the future of a bucket is not complete after ",
+                timeout.count(),
+                " ms; a hook that completes it in the last bucket only cannot be interleaved");
+  }
+  future->waitAndThrow();  // On a GPU, the current stream waits.
+  return future->value().toTensor();
+}
+
+}  // namespace
+
+void BucketUpdates::add(ReducedBucket bucket) {
+  for (const at::Tensor& one : bucket.parameters) added_.insert(one.unsafeGetTensorImpl());
+  waiting_.push_back(std::move(bucket));
+}
+
+void BucketUpdates::update_all_but(std::size_t count) {
+  while (waiting_.size() > count && !waiting_.front().is_late) {
+    const ReducedBucket bucket = std::move(waiting_.front());
+    waiting_.pop_front();
+    update(bucket);
+  }
+}
+
+void BucketUpdates::update(const ReducedBucket& bucket) {
+  if (!failure_.thrown) failure_ = failure_of([&] { update_own(bucket); });
+  Shares to_send(static_cast<std::size_t>(zero_->ranks));
+  for (const at::Tensor& one : bucket.parameters) {
+    if (const auto place = zero_->groups.place_of(one)) {
+      to_send[static_cast<std::size_t>(place->owner)].push_back(one);
+    }
+  }
+  sendings_.push_back(zero_->sync.start_in_place(to_send));
+}
+
+void BucketUpdates::update_own(const ReducedBucket& bucket) const {
+  torch::optim::Optimizer& optimizer = *zero_->optimizer;
+  zero_->check_groups();
+  std::vector<std::vector<at::Tensor>> own(zero_->groups.size());
+  bool has_own = false;
+  for (const at::Tensor& one : bucket.parameters) {
+    const auto place = zero_->groups.place_of(one);
+    if (!place || place->owner != zero_->rank || !one.requires_grad()) continue;
+    if (unused_.contains(one.unsafeGetTensorImpl())) continue;
+    own[place->group].push_back(one);
+    has_own = true;
+  }
+  if (!has_own) return;
+  const std::chrono::milliseconds timeout = state_of(reducing_).timeout;
+  const ReducedGradients gradients(bucket.parameters, value_within(timeout, bucket.gradients));
+  const NarrowedGroups narrowed(optimizer, std::move(own));
+  zero_->plain_step(nullptr);
+}
+
+std::exception_ptr BucketUpdates::finish() {
+  is_finished_ = true;
+  for (ReducedBucket& one : waiting_) one.is_late = false;
+  bool has_failed = false;
+  const bool reports = zero_->ranks > 1 && has_cpu_backend(zero_->group);
+  try {
+    update_all_but(0);
+    for (ParameterSync::Sending& one : sendings_) one.finish();
+    has_failed = reports ? has_any_rank_failed(failure_, /*hash=*/0, zero_->group)
+                         : failure_.thrown != nullptr;
+  } catch (...) {
+    if (failure_.thrown) std::rethrow_exception(failure_.thrown);
+    throw;
+  }
+  if (!has_failed) return nullptr;
+  if (!reports) return failure_.thrown;
+  return failure_of([&] { throw_failure_of_step(failure_, zero_->group); }).thrown;
+}
+
+}  // namespace distrun::internal

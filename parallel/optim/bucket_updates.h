@@ -1,0 +1,81 @@
+// The updates of one backward(). The owner of a parameter updates it with the reduced gradient of
+// its bucket, and sends it to the other ranks.
+//
+//     BucketUpdates updates(zero, group_that_reduces, {});
+//     updates.add({parameters, future});   // In the hook of each bucket.
+//     updates.update_all_but(1);           // May block; updates the earlier buckets.
+//     error = updates.finish();            // At the end of backward().
+//
+// All collectives start on the thread of backward(), in the order of the buckets, so their order is
+// the same on all ranks. A rank that fails still sends its parameters, so no other rank waits.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "distrun/comm_hook.h"
+#include "distrun/group.h"
+#include "parallel/optim/parameter_sync.h"
+#include "parallel/optim/step_report.h"
+#include "parallel/optim/zero_redundancy_impl.h"
+
+namespace distrun::internal {
+
+using ParameterSet = std::unordered_set<const c10::TensorImpl*>;
+
+struct ReducedBucket {
+  std::vector<at::Tensor> parameters;
+  Future gradients;      // The reduced gradients of these parameters, as one flat tensor.
+  bool is_late = false;  // They are complete only after the hook of a later bucket.
+};
+
+class BucketUpdates {
+ public:
+  // Waits for gradients up to the timeout of `reducing`. Does not update the parameters in
+  // `unused`.
+  BucketUpdates(std::shared_ptr<ZeroRedundancyCore::Impl> zero, Group reducing, ParameterSet unused)
+      : zero_(std::move(zero)), reducing_(std::move(reducing)), unused_(std::move(unused)) {}
+
+  void add(ReducedBucket bucket);
+
+  // Updates the first buckets, and starts to send their parameters. Leaves the last `count`, and a
+  // late bucket with those after it.
+  //
+  // Blocks: until the gradients of these buckets are reduced.
+  void update_all_but(std::size_t count);
+
+  // Updates the other buckets, and waits for the parameters of all ranks. Returns the exception
+  // that this rank must throw, if an update of any rank failed.
+  //
+  // Throws: the exceptions of collectives.
+  std::exception_ptr finish();
+
+  bool is_finished() const { return is_finished_; }
+  // Whether the parameter was in a bucket.
+  bool has(const at::Tensor& parameter) const {
+    return added_.contains(parameter.unsafeGetTensorImpl());
+  }
+
+ private:
+  void update(const ReducedBucket& bucket);
+  void update_own(const ReducedBucket& bucket) const;
+
+  std::shared_ptr<ZeroRedundancyCore::Impl> zero_;
+  Group reducing_;
+  ParameterSet unused_, added_;
+  std::deque<ReducedBucket> waiting_;
+  std::vector<ParameterSync::Sending> sendings_;
+  StepFailure failure_;  // The first one of this rank, which updates nothing after it.
+  bool is_finished_ = false;
+};
+
+}  // namespace distrun::internal
