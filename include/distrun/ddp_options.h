@@ -136,9 +136,8 @@ struct DdpOptions {
   // first and divide the sum, as in Python.
   //
   // The parameters have `param_dtype` from the start of a forward until its backward() has ended,
-  // or until its results are destroyed, or, if forward() throws, until the next forward.  Do not
-  // save or update them in between.  For this reason, `param_dtype` excludes
-  // apply_optimizer_in_backward().
+  // until its results are destroyed, or until it throws.  Do not save or update them in between.
+  // For this reason, `param_dtype` excludes apply_optimizer_in_backward().
   //
   // Cost: `param_dtype` needs a copy of all parameters in each forward.  Another dtype for sending
   // needs a copy of each bucket.

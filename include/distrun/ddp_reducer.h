@@ -98,6 +98,9 @@ class DdpReducer : public Joinable {
   // find_unused_parameters, or before the first backward() of a static graph, after_forward()
   // copies the outputs that depend on a parameter.
   std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
+  // Call abandon_forward() if a forward throws after before_forward().  With
+  // DdpOptions::mixed_precision, the parameters then have their own dtype again.
+  void abandon_forward();
 
   // The type of the guard that no_sync() returns.
   class NoSync {

@@ -116,19 +116,12 @@ class DistributedDataParallel : public torch::nn::Module {
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto forward(Arguments&&... arguments) {
-    using Output = std::remove_cvref_t<decltype(call(std::forward<Arguments>(arguments)...))>;
     reducer_.before_forward();
-    if constexpr (std::is_void_v<Output>) {
-      call(std::forward<Arguments>(arguments)...);
-      reducer_.after_forward({});
-    } else {
-      static_assert(KnowsTensors<Output>,
-                    "distrun cannot find or replace the tensors in the result of forward(): "
-                    "write a visit_tensors() for its type, see distrun/visit_tensors.h");
-      Output output = call(std::forward<Arguments>(arguments)...);
-      // Without this condition, a type that fails the assertion would cause more errors.
-      if constexpr (KnowsTensors<Output>) replace_tensors(output);
-      return output;
+    try {
+      return prepared_forward(std::forward<Arguments>(arguments)...);
+    } catch (...) {
+      reducer_.abandon_forward();
+      throw;
     }
   }
   // Does the same as forward().
@@ -179,6 +172,24 @@ class DistributedDataParallel : public torch::nn::Module {
   operator Joinable&() { return reducer_; }  // NOLINT: implicit: Python's DDP is a Joinable.
 
  private:
+  // Runs the module between before_forward() and after_forward().
+  template <class... Arguments>
+  auto prepared_forward(Arguments&&... arguments) {
+    using Output = std::remove_cvref_t<decltype(call(std::forward<Arguments>(arguments)...))>;
+    if constexpr (std::is_void_v<Output>) {
+      call(std::forward<Arguments>(arguments)...);
+      reducer_.after_forward({});
+    } else {
+      static_assert(KnowsTensors<Output>,
+                    "distrun cannot find or replace the tensors in the result of forward(): "
+                    "write a visit_tensors() for its type, see distrun/visit_tensors.h");
+      Output output = call(std::forward<Arguments>(arguments)...);
+      // Without this condition, a type that fails the assertion would cause more errors.
+      if constexpr (KnowsTensors<Output>) replace_tensors(output);
+      return output;
+    }
+  }
+
   template <class... Arguments>
   decltype(auto) call(Arguments&&... arguments) {
     using Result = decltype(module_->forward(std::forward<Arguments>(arguments)...));

@@ -321,13 +321,13 @@ TEST_F(CheckpointMultirankTest, ParametersWithoutElementsAreSaved) {
 }
 
 TEST_F(CheckpointMultirankTest, ASharedParameterIsSavedByEachName) {
-  struct TiedImpl : torch::nn::Module {
+  struct SharedWeightImpl : torch::nn::Module {
     at::Tensor weight = register_parameter("embedding", at::rand({5, 3}));
-    TiedImpl() { register_parameter("last", weight); }
+    SharedWeightImpl() { register_parameter("last", weight); }
     at::Tensor forward(const at::Tensor& x) { return x.matmul(weight.t()).matmul(weight); }
   };
   torch::manual_seed(11);
-  FullyShardedDataParallel saved(std::make_shared<TiedImpl>());
+  FullyShardedDataParallel saved(std::make_shared<SharedWeightImpl>());
   torch::optim::Adam optimizer(saved.parameters());
   saved(at::ones({1, 3})).sum().backward();
   optimizer.step();
@@ -340,7 +340,7 @@ TEST_F(CheckpointMultirankTest, ASharedParameterIsSavedByEachName) {
     load_checkpoint(path_, state);
     EXPECT_TRUE(loaded.equal(whole)) << name;
   }
-  FullyShardedDataParallel other(std::make_shared<TiedImpl>());
+  FullyShardedDataParallel other(std::make_shared<SharedWeightImpl>());
   torch::optim::Adam of_other(other.parameters());
   CheckpointState state = state_of(other, of_other);
   load_checkpoint(path_, state);
@@ -422,7 +422,9 @@ TEST_F(CheckpointMultirankTest, TheFirstRankRemovesItsFilesIfAPeerIsLost) {
       EXPECT_NE(get_rank(), 0);  // Another rank may have sent its report.
     } catch (const c10::Error&) {
     }
-    if (get_rank() == 0) EXPECT_THAT(names_beside(), ElementsAre());
+    if (get_rank() == 0) {
+      EXPECT_THAT(names_beside(), ElementsAre());
+    }
   }
   barrier();
 }

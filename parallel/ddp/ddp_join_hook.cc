@@ -187,13 +187,11 @@ std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& argu
                       "join: the gradient of the parameter '", one.name,
                       "' is sparse, which a joined rank cannot reduce; use dense gradients");
   }
-  TORCH_CHECK_VALUE(!core.converts_gradients || arguments.get("divide_by_initial_world_size", true),
-                    "join: a DistributedDataParallel whose mixed_precision converts gradients "
-                    "divides them by the "
-                    "number of all ranks; leave divide_by_initial_world_size true, or set its "
-                    "reduce_dtype to the "
-                    "parameters' dtype");
   core.divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
+  TORCH_CHECK_VALUE(core.divide_by_initial_world_size || !core.converts_gradients,
+                    "join: a DistributedDataParallel whose mixed_precision converts gradients "
+                    "divides them by the number of all ranks; leave divide_by_initial_world_size "
+                    "true, or set its reduce_dtype to the parameters' dtype");
   core.logger->set_uneven_input_join();
   return std::make_unique<DdpJoinHook>(core);
 }

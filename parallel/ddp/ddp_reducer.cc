@@ -86,6 +86,10 @@ std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> output
   return my.low_precision ? my.low_precision->end_forward(std::move(outputs)) : outputs;
 }
 
+void DdpReducer::abandon_forward() {
+  if (core_->low_precision) core_->low_precision->restore_if_idle();
+}
+
 DdpReducer::NoSync::NoSync(std::shared_ptr<int> living) : living_(std::move(living)) { ++*living_; }
 DdpReducer::NoSync::~NoSync() { --*living_; }
 DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(core_->no_syncs); }

@@ -14,7 +14,7 @@ template <class Node>
 std::weak_ptr<Node> weak(const std::shared_ptr<Node>& node) {
   return node;
 }
-template <class Node>  // Since LibTorch 2.13.
+template <class Node>  // In newer versions of LibTorch.
 c10::weak_intrusive_ptr<Node> weak(const c10::intrusive_ptr<Node>& node) {
   return c10::weak_intrusive_ptr<Node>(node);
 }
@@ -28,14 +28,18 @@ void replace_data(at::Tensor& parameter, const at::Tensor& data) {
 
 }  // namespace
 
-// Results of a forward that may need a backward.
+// The outputs of a forward, which may need a backward.
 struct LowPrecision::Call {
-  explicit Call(std::shared_ptr<LowPrecision> owner) : its(std::move(owner)) {}
+  explicit Call(std::shared_ptr<LowPrecision> owner)
+      : its(std::move(owner)), number(its->forwards_) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
-  ~Call() { its->restore_if_idle(); }
+  ~Call() {
+    if (number == its->forwards_) its->restore_if_idle();
+  }
 
   const std::shared_ptr<LowPrecision> its;
+  const std::uint64_t number;
 };
 
 LowPrecision::LowPrecision(const std::vector<at::Tensor>& parameters, at::ScalarType dtype)
@@ -46,13 +50,11 @@ LowPrecision::LowPrecision(const std::vector<at::Tensor>& parameters, at::Scalar
 }
 
 void LowPrecision::begin_forward() {
-  restore();
+  ++forwards_;
   copy();
-  is_in_forward_ = true;
 }
 
 std::vector<at::Tensor> LowPrecision::end_forward(std::vector<at::Tensor> outputs) {
-  is_in_forward_ = false;
   std::shared_ptr<Call> call;
   for (at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad() || !at::GradMode::is_enabled()) continue;
@@ -93,7 +95,7 @@ void LowPrecision::restore() {
 }
 
 void LowPrecision::restore_if_idle() {
-  if (!is_in_forward_ && backward_.expired()) restore();
+  if (backward_.expired()) restore();
 }
 
 }  // namespace distrun::internal

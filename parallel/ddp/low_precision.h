@@ -10,6 +10,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -27,13 +28,16 @@ class LowPrecision : public std::enable_shared_from_this<LowPrecision> {
 
   at::ScalarType dtype() const { return dtype_; }
 
-  // Copies the values of all parameters.
+  // Copies the values of all parameters. Call restore() first.
   void begin_forward();
   // Returns the outputs. If they need a backward, the copies stay until the next backward() has
-  // ended, or until the outputs are destroyed. Otherwise, the values are back now.
+  // ended, or until the outputs of the last forward are destroyed. Otherwise, the values are back
+  // now.
   std::vector<at::Tensor> end_forward(std::vector<at::Tensor> outputs);
   // Puts the values back. A backward that starts later makes new copies.
   void restore();
+  // Does the same, unless a backward is running.
+  void restore_if_idle();
 
  private:
   struct Call;
@@ -44,11 +48,10 @@ class LowPrecision : public std::enable_shared_from_this<LowPrecision> {
 
   void begin_backward();
   void copy();
-  void restore_if_idle();
 
   std::vector<Parameter> parameters_;
   at::ScalarType dtype_;
-  bool is_in_forward_ = false;
+  std::uint64_t forwards_ = 0;
   std::weak_ptr<int> backward_;  // Expired unless a backward is running.
 };
 

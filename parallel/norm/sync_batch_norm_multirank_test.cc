@@ -264,11 +264,11 @@ TEST_F(SyncBatchNormEqualityMultirankTest, OneRankAloneCanNeedTheGradientOfItsIn
 
 // Compared with doubles. What remains are the errors of the means, which are floats.
 TEST_F(SyncBatchNormEqualityMultirankTest, GradientsOfLargeMeansAreAsExactAsThoseOfBatchNorm) {
-  constexpr std::int64_t kRows = 32, channels = 64;
-  const Rows rows(static_cast<std::size_t>(get_world_size()), kRows);
+  constexpr std::int64_t kOwn = 32, channels = 64;
+  const Rows rows(static_cast<std::size_t>(get_world_size()), kOwn);
   for (const double mean : {1e2, 1e4}) {
     SCOPED_TRACE(mean);
-    const at::Tensor whole = at::randn({kRows * get_world_size(), channels, 20}) + mean;
+    const at::Tensor whole = at::randn({kOwn * get_world_size(), channels, 20}) + mean;
     const at::Tensor factors = at::randn(whole.sizes());
     // The gradients of the input, for the rows of this rank, and of the weight, for all rows.
     const auto gradients = [&](auto norm, const at::Tensor& x, const at::Tensor& its_factors) {
