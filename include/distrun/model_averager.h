@@ -11,8 +11,9 @@
 // PostLocalSGDOptimizer (post_local_sgd_optimizer.h) calls the averager after each step.
 //
 // Only parameters that have a gradient are averaged.  All ranks of the group must have gradients
-// for the same parameters, on one device.  If they have not, all ranks throw, and no parameter
-// changes.  If no parameter has a gradient, as after zero_grad(), a warning says so.  The
+// for the same parameters, on one device.  If they have not, the ranks compute wrong values, time
+// out or abort.  Nothing checks this, because ranks in Python would not take part in the check.  If
+// no parameter has a gradient, as after zero_grad(), a warning says so.  The
 // parameters keep their memory.
 //
 // Thread safety: one thread at a time.
@@ -44,23 +45,19 @@ std::vector<at::Tensor> get_params_to_average(const std::vector<at::Tensor>& par
 std::vector<at::Tensor> get_params_to_average(const ParamGroups& param_groups);
 
 // Replaces the values of all parameters by their mean over the ranks of the group.  Does nothing if
-// this rank is not a member.
+// this rank is not a member, or if the list is empty.
 //
 // Shapes: the parameters are on one device.  If their dtypes differ, the mean is computed in the
 // dtype to which all of them can be converted.
 // Blocks: until all ranks of the group have called it.
-// Throws: c10::ValueError on all ranks if the numbers, sizes or dtypes of the parameters differ
-// between ranks, or if the parameters of a rank are on several devices.
-// Also throws the exceptions of all_reduce() (collectives.h).
-// Cost: one all_reduce of all parameters, and a copy of them.  Before it, all ranks exchange the
-// sizes of the parameters, in four all_gathers of a few bytes for each parameter.
+// Throws: the exceptions of all_reduce() (collectives.h).
+// Cost: one all_reduce of all parameters, and a copy of them.
 void average_parameters(const std::vector<at::Tensor>& params, const Group& process_group = {});
 
 // Calls average_parameters() with the parameters that have a gradient.
 //
 // Blocks: as average_parameters().
-// Throws: c10::ValueError on all ranks if ranks have gradients of different parameters.
-// Also throws as average_parameters().
+// Throws: as average_parameters().
 // Cost: as average_parameters().
 void average_parameters_or_parameter_groups(const std::vector<at::Tensor>& params,
                                             const Group& process_group = {});

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -114,45 +113,6 @@ TEST_F(AveragingMultirankTest, SelectsParametersWithAGradient) {
   EXPECT_TRUE(params[0].equal(at::full({2, 3}, 1 + mean_of_ranks())));
   EXPECT_TRUE(params[1].equal(at::full({2}, 1.0 * get_rank())));
   average_parameters_or_parameter_groups({params[1]});  // None has a gradient.
-}
-
-// Sums of different sizes would abort the processes.
-TEST_F(AveragingMultirankTest, AllRanksThrowIfTheirParametersDiffer) {
-  if (get_world_size() == 1) GTEST_SKIP() << "needs a second rank";
-  const int last = get_world_size() - 1;
-  const bool is_last = get_rank() == last;
-  const at::Tensor one = param(1), other = param(2), vector = at::ones({4}).requires_grad_();
-  const auto error = [](const std::string& of_last, const std::string& of_first,
-                        const std::string& requirement) {
-    return "average_parameters: rank " + std::to_string(get_world_size() - 1) + " has " + of_last +
-           ", and rank 0 has " + of_first + "; all ranks must " + requirement;
-  };
-  const std::string matrix = " with sizes [2, 3] and dtype Float on cpu";
-  if (is_last) one.mutable_grad().reset();
-  PeriodicModelAverager averager({.period = 2});
-  EXPECT_EQ(MultirankTest::error_of<c10::ValueError>([&] {
-              averager.average_parameters(Tensors({vector, one, other}));
-            }),
-            error("parameter 2" + matrix, "parameter 1" + matrix,
-                  "have gradients of the same parameters"));
-  EXPECT_EQ(error_of([&] { average_parameters_or_parameter_groups(Tensors({one})); }),
-            error("nothing", "parameter 0" + matrix, "have gradients of the same parameters"));
-  EXPECT_EQ(error_of([&] { average_parameters(is_last ? Tensors({vector}) : Tensors({one})); }),
-            error("parameter 0 with sizes [4] and dtype Float on cpu", "parameter 0" + matrix,
-                  "average parameters of the same sizes and dtypes"));
-  EXPECT_EQ(
-      error_of([&] { average_parameters(is_last ? Tensors({}) : Tensors({one})); }),
-      error("nothing", "parameter 0" + matrix, "average parameters of the same sizes and dtypes"));
-  const at::Tensor unreal = at::empty({2, 3}, at::kMeta);
-  EXPECT_EQ(error_of([&] {
-              average_parameters({one, is_last ? unreal : other});
-            }),
-            "average_parameters: a parameter is on meta and another one on cpu; move them to one "
-            "device (on rank " +
-                std::to_string(last) + ")");
-  EXPECT_TRUE(one.equal(at::full({2, 3}, 1.0 + get_rank())));  // Nothing has changed.
-  average_parameters({one});
-  EXPECT_TRUE(one.equal(at::full({2, 3}, 1 + mean_of_ranks())));
 }
 
 TEST_F(AveragingMultirankTest, PeriodicAveragerAveragesAfterTheWarmup) {

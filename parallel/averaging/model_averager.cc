@@ -1,9 +1,6 @@
 #include "distrun/model_averager.h"
 
-#include <cstddef>
 #include <iterator>
-#include <string>
-#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -13,7 +10,6 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
-#include "parallel/agreement/rank_agreement.h"
 
 namespace distrun {
 
@@ -57,44 +53,13 @@ std::vector<at::Tensor> get_params_to_average(const ParamGroups& param_groups) {
   return found;
 }
 
-namespace {
-
-// Describes the parameters by their places in the list of the program.
-std::string facts_of_averaged(const std::vector<at::Tensor>& params, bool needs_gradient) {
-  std::string facts;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    if (needs_gradient && !params[i].grad().defined()) continue;
-    facts += c10::str("parameter ", i, " with sizes ", params[i].sizes(), " and dtype ",
-                      params[i].scalar_type(), " on ", params[i].device().type(), "\n");
-  }
-  return facts;
-}
-
-at::Tensor flattened(const std::vector<at::Tensor>& params) {
-  std::vector<at::Tensor> flat;
-  flat.reserve(params.size());
-  for (const at::Tensor& param : params) {
-    TORCH_CHECK_VALUE(param.device() == params[0].device(), "a parameter is on ", param.device(),
-                      " and another one on ", params[0].device(), "; move them to one device");
-    flat.push_back(param.reshape({-1}));
-  }
-  return at::cat(flat);
-}
-
-// All ranks of the group take part, also those without a parameter: others would wait for them.
-void average(const std::vector<at::Tensor>& params, std::string facts, const char* requirement,
-             const Group& process_group) {
-  if (!process_group.is_member()) return;
+void average_parameters(const std::vector<at::Tensor>& params, const Group& process_group) {
+  if (params.empty() || !process_group.is_member()) return;
   const at::NoGradGuard no_grad;
-  internal::RankDescription own{.lines = std::move(facts), .error = {}};
-  at::Tensor flat;
-  try {
-    if (!params.empty()) flat = flattened(params);
-  } catch (const c10::Error& error) {
-    own.error = error.what_without_backtrace();
-  }
-  internal::check_agreement("average_parameters", own, process_group, requirement);
-  if (params.empty()) return;
+  std::vector<at::Tensor> flat_params;
+  flat_params.reserve(params.size());
+  for (const at::Tensor& param : params) flat_params.push_back(param.reshape({-1}));
+  const at::Tensor flat = at::cat(flat_params);
   flat.div_(get_world_size(process_group));
   wait_for_device(flat.device());
   all_reduce(flat, ReduceOp::SUM, {.group = process_group});
@@ -105,36 +70,27 @@ void average(const std::vector<at::Tensor>& params, std::string facts, const cha
   }
 }
 
+namespace {
+
 void average_found(const std::vector<at::Tensor>& params, const Group& process_group) {
-  const std::vector<at::Tensor> found = get_params_to_average(params);
-  if (found.empty()) {
+  if (params.empty()) {
     TORCH_WARN_ONCE(
         "average_parameters: no parameter has a gradient, so none is averaged; call it "
         "before zero_grad()");
   }
-  average(found, facts_of_averaged(params, /*needs_gradient=*/true),
-          "have gradients of the same parameters", process_group);
+  average_parameters(params, process_group);
 }
 
 }  // namespace
 
-void average_parameters(const std::vector<at::Tensor>& params, const Group& process_group) {
-  average(params, facts_of_averaged(params, /*needs_gradient=*/false),
-          "average parameters of the same sizes and dtypes", process_group);
-}
-
 void average_parameters_or_parameter_groups(const std::vector<at::Tensor>& params,
                                             const Group& process_group) {
-  average_found(params, process_group);
+  average_found(get_params_to_average(params), process_group);
 }
 
 void average_parameters_or_parameter_groups(const ParamGroups& param_groups,
                                             const Group& process_group) {
-  std::vector<at::Tensor> params;
-  for (const auto& group : param_groups) {
-    params.insert(params.end(), group.params().begin(), group.params().end());
-  }
-  average_found(params, process_group);
+  average_found(get_params_to_average(param_groups), process_group);
 }
 
 ModelAverager::~ModelAverager() = default;
