@@ -42,8 +42,7 @@ class DeviceId {
 // floating-point numbers, and must be dtypes of such numbers.  A dtype that is not set is the dtype
 // that the tensors have.
 struct DdpMixedPrecision {
-  // The dtype of the parameters during forward() and backward(), and so of the computation.  At all
-  // other times, the parameters have their own dtype, in which the optimizer updates them.  The
+  // The dtype of the parameters while forward() or backward() runs, and so of the computation.  The
   // DistributedDataParallel also converts the arguments of forward() to this dtype, but not its
   // results.
   std::optional<at::ScalarType> param_dtype = std::nullopt;
@@ -135,12 +134,15 @@ struct DdpOptions {
   // a Join (join.h) "divide_by_initial_world_size" must be true.  The ranks then sum the gradients
   // first and divide the sum, as in Python.
   //
-  // The parameters have `param_dtype` from the start of a forward until its backward() has ended,
-  // until its results are destroyed, or until it throws.  Do not save or update them in between.
-  // For this reason, `param_dtype` excludes apply_optimizer_in_backward().
+  // The parameters have `param_dtype` only while forward() or backward() runs.  Between the two,
+  // you can save, load and update the parameters.  (In Python, they have `param_dtype` then.)  A
+  // change during forward() or backward() is lost.  For this reason, `param_dtype` excludes
+  // apply_optimizer_in_backward().
   //
-  // Cost: `param_dtype` needs a copy of all parameters in each forward.  Another dtype for sending
-  // needs a copy of each bucket.
+  // Cost: `param_dtype` needs a copy of all parameters in each forward.  The copy exists until
+  // backward() has ended, or until the results of the forward are destroyed.  A second backward()
+  // of the same graph copies the parameters again.  Another dtype for sending needs a copy of each
+  // bucket.
   DdpMixedPrecision mixed_precision = {};
 };
 

@@ -87,7 +87,7 @@ std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> output
 }
 
 void DdpReducer::abandon_forward() {
-  if (core_->low_precision) core_->low_precision->restore_if_idle();
+  if (core_->low_precision) core_->low_precision->abandon_forward();
 }
 
 DdpReducer::NoSync::NoSync(std::shared_ptr<int> living) : living_(std::move(living)) { ++*living_; }

@@ -28,62 +28,94 @@ void replace_data(at::Tensor& parameter, const at::Tensor& data) {
 
 }  // namespace
 
-// The outputs of a forward, which may need a backward.
-struct LowPrecision::Call {
-  explicit Call(std::shared_ptr<LowPrecision> owner)
-      : its(std::move(owner)), number(its->forwards_) {}
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call() {
-    if (number == its->forwards_) its->restore_if_idle();
+// What the outputs of a forward keep for its backward.
+struct LowPrecision::Forward {
+  std::shared_ptr<LowPrecision> its;
+  Tensors copies;  // Empty after a backward, so that outputs which a program keeps need no memory.
+};
+
+// The engine's callback owns it. A backward that throws destroys its callbacks without a call.
+class LowPrecision::Backward {
+ public:
+  explicit Backward(std::shared_ptr<LowPrecision> owner) : its_(std::move(owner)) {
+    its_->backward_ = this;
+  }
+  Backward(const Backward&) = delete;
+  Backward& operator=(const Backward&) = delete;
+  ~Backward() { end(); }
+
+  void end() {
+    if (its_->backward_ != this) return;
+    its_->backward_ = nullptr;
+    its_->restore();
   }
 
-  const std::shared_ptr<LowPrecision> its;
-  const std::uint64_t number;
+  Tensors copies;
+
+ private:
+  std::shared_ptr<LowPrecision> its_;
 };
 
 LowPrecision::LowPrecision(const std::vector<at::Tensor>& parameters, at::ScalarType dtype)
     : dtype_(dtype) {
   for (const at::Tensor& one : parameters) {
-    if (one.is_floating_point() && one.scalar_type() != dtype) parameters_.push_back({one, {}});
+    if (!one.is_floating_point() || one.scalar_type() == dtype) continue;
+    parameters_.push_back({one, {}});
   }
 }
 
 void LowPrecision::begin_forward() {
-  ++forwards_;
-  copy();
+  in_forward_ = copies();
+  use(in_forward_);
 }
 
 std::vector<at::Tensor> LowPrecision::end_forward(std::vector<at::Tensor> outputs) {
-  std::shared_ptr<Call> call;
+  std::shared_ptr<Forward> forward;
   for (at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad() || !at::GradMode::is_enabled()) continue;
     if (output.is_leaf()) output = output.view_as(output);  // A hook would stay with it.
-    if (!call) call = std::make_shared<Call>(shared_from_this());
-    output.register_hook([call](const at::Tensor& /*gradient*/) { call->its->begin_backward(); });
+    if (!forward) forward = std::make_shared<Forward>(Forward{shared_from_this(), in_forward_});
+    output.register_hook(
+        [forward](const at::Tensor& /*gradient*/) { forward->its->begin_backward(*forward); });
   }
-  if (!call) restore_if_idle();
+  abandon_forward();
   return outputs;
 }
 
-void LowPrecision::begin_backward() {
-  if (!backward_.expired()) return;
-  copy();  // If another backward has ended since the forward.
-  // The engine drops its callbacks if backward throws, and with them the last owner.
-  const auto running = std::make_shared<int>();
-  backward_ = running;
-  torch::autograd::Engine::get_default_engine().queue_callback([its = shared_from_this(), running] {
-    its->backward_.reset();
-    its->restore_if_idle();
-  });
+void LowPrecision::abandon_forward() {
+  in_forward_.clear();
+  restore();
+  if (backward_) use(backward_->copies);  // Which runs a forward, such as that of a checkpoint.
 }
 
-void LowPrecision::copy() {
+void LowPrecision::begin_backward(Forward& forward) {
+  if (!backward_) {
+    auto backward = std::make_shared<Backward>(shared_from_this());
+    torch::autograd::Engine::get_default_engine().queue_callback([backward] { backward->end(); });
+  }
+  Tensors its_copies = std::exchange(forward.copies, {});
+  if (!its_copies.empty()) {
+    backward_->copies = std::move(its_copies);
+  } else if (backward_->copies.empty()) {
+    backward_->copies = copies();
+  }
+  use(backward_->copies);
+}
+
+LowPrecision::Tensors LowPrecision::copies() const {
   const at::NoGradGuard no_grad;
-  for (Parameter& one : parameters_) {
-    if (one.values.defined()) continue;
-    one.values = one.tensor.detach();
-    replace_data(one.tensor, one.values.to(dtype_));
+  Tensors low;
+  low.reserve(parameters_.size());
+  for (const Parameter& one : parameters_) low.push_back(one.tensor.detach().to(dtype_));
+  return low;
+}
+
+void LowPrecision::use(const Tensors& copies) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& one = parameters_[i];
+    if (!one.values.defined()) one.values = one.tensor.detach();
+    replace_data(one.tensor, copies[i]);
   }
 }
 
@@ -92,10 +124,6 @@ void LowPrecision::restore() {
     const at::Tensor values = std::exchange(one.values, at::Tensor());
     if (values.defined()) replace_data(one.tensor, values);
   }
-}
-
-void LowPrecision::restore_if_idle() {
-  if (backward_.expired()) restore();
 }
 
 }  // namespace distrun::internal

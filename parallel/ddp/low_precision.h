@@ -1,16 +1,21 @@
-// The parameters of a model during a forward and its backward: copies in a low precision.
+// The parameters of a model: copies in a low precision, while a forward or a backward runs.
 //
 //     low->begin_forward();                                   // Parameters become copies.
-//     outputs = low->end_forward(net(input));
-//     loss(outputs).backward();                               // Its end puts the values back.
+//     outputs = low->end_forward(net(input));                 // Parameters have their values
+//     again. loss(outputs).backward();                               // Parameters are the same
+//     copies. optimizer.step();                                       // And now they have their
+//     values.
 //
 // A parameter keeps its identity and its gradient accumulator: autograd converts each gradient to
 // the parameter's own dtype before it accumulates, so gradients never have the low precision.
 //
+// Autograd saves some parameters themselves, and not their memory, so backward needs the copies. A
+// backward uses those of its forward, also if the values have changed since: gradients are then
+// those of the forward. A second backward of the same graph copies the current values.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -30,29 +35,31 @@ class LowPrecision : public std::enable_shared_from_this<LowPrecision> {
 
   // Copies the values of all parameters. Call restore() first.
   void begin_forward();
-  // Returns the outputs. If they need a backward, the copies stay until the next backward() has
-  // ended, or until the outputs of the last forward are destroyed. Otherwise, the values are back
-  // now.
+  // Puts the values back, and returns the outputs. If they need a backward, they keep the copies
+  // until it ends.
   std::vector<at::Tensor> end_forward(std::vector<at::Tensor> outputs);
-  // Puts the values back. A backward that starts later makes new copies.
+  // Ends a forward that has thrown.
+  void abandon_forward();
+  // Puts the values back, also in a backward.
   void restore();
-  // Does the same, unless a backward is running.
-  void restore_if_idle();
 
  private:
-  struct Call;
+  using Tensors = std::vector<at::Tensor>;  // One for each parameter.
+  struct Forward;
+  class Backward;
   struct Parameter {
     at::Tensor tensor;
     at::Tensor values;  // Defined while `tensor` is a copy.
   };
 
-  void begin_backward();
-  void copy();
+  void begin_backward(Forward& forward);
+  Tensors copies() const;
+  void use(const Tensors& copies);
 
   std::vector<Parameter> parameters_;
   at::ScalarType dtype_;
-  std::uint64_t forwards_ = 0;
-  std::weak_ptr<int> backward_;  // Expired unless a backward is running.
+  Tensors in_forward_;            // The copies of the running forward.
+  Backward* backward_ = nullptr;  // The running backward.
 };
 
 }  // namespace distrun::internal
