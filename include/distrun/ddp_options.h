@@ -139,6 +139,9 @@ struct DdpOptions {
   // change during forward() or backward() is lost.  For this reason, `param_dtype` excludes
   // apply_optimizer_in_backward().
   //
+  // Several DistributedDataParallels can have the same parameters.  If their `param_dtype` differs,
+  // run a backward() for each of them.  One backward() for several of them throws c10::ValueError.
+  //
   // Cost: `param_dtype` needs a copy of all parameters in each forward.  The copy exists until
   // backward() has ended, or until the results of the forward are destroyed.  A second backward()
   // of the same graph copies the parameters again.  Another dtype for sending needs a copy of each

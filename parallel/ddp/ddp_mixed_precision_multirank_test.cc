@@ -296,6 +296,19 @@ TEST_F(DdpMixedPrecisionMultirankTest, TrainsOnAfterABackwardThatThrew) {
   EXPECT_TRUE(weight.equal(at::full({3}, 1.001F)));
 }
 
+TEST_F(DdpMixedPrecisionMultirankTest, TwoOfThemCanHaveTheSameParameters) {
+  DistributedDataParallel ddp(Scaled(1.001), {.mixed_precision = kComputesLow});
+  DistributedDataParallel other(ddp.module(), {.mixed_precision = kComputesLow});
+  const at::Tensor& weight = ddp.module()->weight;
+  const auto alone = ddp.no_sync(), also_alone = other.no_sync();
+  for (int i = 0; i < 2; ++i) {
+    const at::Tensor first = ddp(at::ones({3})), second = other(at::ones({3}));
+    (first + second).sum().backward();
+    EXPECT_TRUE(weight.equal(at::full({3}, 1.001F)));
+  }
+  EXPECT_TRUE(weight.grad().equal(at::full({3}, 4.0)));
+}
+
 TEST_F(DdpMixedPrecisionMultirankTest, ConvertsFrozenParametersAndBuffersButNoIntegers) {
   DdpMixedPrecision dtypes = kComputesLow;
   dtypes.buffer_dtype = kLow;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -60,7 +61,7 @@ LowPrecision::LowPrecision(const std::vector<at::Tensor>& parameters, at::Scalar
     : dtype_(dtype) {
   for (const at::Tensor& one : parameters) {
     if (!one.is_floating_point() || one.scalar_type() == dtype) continue;
-    parameters_.push_back({one, {}});
+    parameters_.push_back({one, one.scalar_type(), {}});
   }
 }
 
@@ -112,9 +113,20 @@ LowPrecision::Tensors LowPrecision::copies() const {
 
 void LowPrecision::use(const Tensors& copies) {
   const at::NoGradGuard no_grad;
+  for (const Parameter& one : parameters_) {
+    const at::ScalarType now = one.tensor.scalar_type();
+    TORCH_CHECK_VALUE(now == one.dtype || now == dtype_,
+                      "DistributedDataParallel: a parameter with mixed_precision is ", now,
+                      "; expected ", one.dtype,
+                      ", as at construction; if another DistributedDataParallel gives it another "
+                      "param_dtype, run a backward() for each");
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& one = parameters_[i];
-    if (!one.values.defined()) one.values = one.tensor.detach();
+    if (!one.values.defined()) {
+      if (one.tensor.scalar_type() == dtype_) continue;  // Another object has replaced it.
+      one.values = one.tensor.detach();
+    }
     replace_data(one.tensor, copies[i]);
   }
 }

@@ -13,6 +13,9 @@
 // backward uses those of its forward, also if the values have changed since: gradients are then
 // those of the forward. A second backward of the same graph copies the current values.
 //
+// Two objects may have the same parameter, even in one backward. The first one that replaces it
+// puts it back.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -33,7 +36,8 @@ class LowPrecision : public std::enable_shared_from_this<LowPrecision> {
 
   at::ScalarType dtype() const { return dtype_; }
 
-  // Copies the values of all parameters. Call restore() first.
+  // Copies the values of all parameters. Call restore() first. Throws c10::ValueError if another
+  // object has given a parameter another low precision.
   void begin_forward();
   // Puts the values back, and returns the outputs. If they need a backward, they keep the copies
   // until it ends.
@@ -49,6 +53,7 @@ class LowPrecision : public std::enable_shared_from_this<LowPrecision> {
   class Backward;
   struct Parameter {
     at::Tensor tensor;
+    at::ScalarType dtype;
     at::Tensor values;  // Defined while `tensor` is a copy.
   };
 

@@ -190,5 +190,44 @@ TEST_F(LowPrecisionTest, TheOutputsCanOutliveTheOwner) {
   expect_values(kValue);
 }
 
+TEST_F(LowPrecisionTest, TwoObjectsCanHaveTheSameParameter) {
+  const auto other = object(kLow);
+  for (const bool other_first : {false, true}) {
+    SCOPED_TRACE(other_first);
+    const Forward one = forward(*(other_first ? other : low));
+    const Forward two = forward(*(other_first ? low : other));
+    (one.output + two.output).sum().backward();
+    EXPECT_EQ(one.weight_in_backward(), 1);
+    EXPECT_EQ(two.weight_in_backward(), 1);
+    expect_values(kValue);
+  }
+}
+
+TEST_F(LowPrecisionTest, AForwardCanBeWithinThatOfAnotherObject) {
+  const auto outer = object(kLow);
+  outer->begin_forward();
+  const Forward one = forward();
+  EXPECT_EQ(weight.scalar_type(), kLow);
+  const at::Tensor output = outer->end_forward({one.output})[0];
+  expect_values(kValue);
+  output.sum().backward();
+  EXPECT_EQ(one.weight_in_backward(), 1);
+  expect_values(kValue);
+}
+
+TEST_F(LowPrecisionTest, OneBackwardCannotHaveTwoLowPrecisions) {
+  const auto other = object(at::kHalf);
+  const Forward one = forward(), two = forward(*other);
+  EXPECT_EQ(error_of([&] { (one.output.to(at::kFloat) + two.output).sum().backward(); }),
+            "DistributedDataParallel: a parameter with mixed_precision is Half; expected Float, as "
+            "at construction; if another DistributedDataParallel gives it another param_dtype, run "
+            "a backward() for each");
+  expect_values(kValue);
+  const Forward three = forward(), four = forward(*other);
+  three.backward();
+  four.backward();
+  expect_values(kValue);
+}
+
 }  // namespace
 }  // namespace distrun::internal
