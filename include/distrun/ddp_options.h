@@ -39,8 +39,8 @@ class DeviceId {
 };
 
 // The dtypes of a computation (DdpOptions::mixed_precision).  They apply to tensors of
-// floating-point numbers, and must be dtypes of such numbers.  A dtype that is not set is the dtype
-// that the tensors have.
+// floating-point numbers.  Each of them must be Half, BFloat16, Float or Double.  A dtype that is
+// not set is the dtype that the tensors have.
 struct DdpMixedPrecision {
   // The dtype of the parameters while forward() or backward() runs, and so of the computation.  The
   // DistributedDataParallel also converts the arguments of forward() to this dtype, but not its

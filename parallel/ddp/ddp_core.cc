@@ -1,6 +1,7 @@
 #include "parallel/ddp/ddp_core.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <map>
 #include <string>
@@ -103,11 +104,13 @@ std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
   return core.reducer->get_grad_buckets(/*return_zero_tensors=*/false);
 }
 
+// Of other dtypes, such as Float8_e5m2, LibTorch can neither compute with parameters nor sum.
 void check_dtypes(const DdpMixedPrecision& dtypes) {
+  constexpr std::array kKnown = {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
   for (const auto& one : {dtypes.param_dtype, dtypes.reduce_dtype, dtypes.buffer_dtype}) {
-    TORCH_CHECK_VALUE(!one || at::isFloatingType(*one),
+    TORCH_CHECK_VALUE(!one || std::find(kKnown.begin(), kKnown.end(), *one) != kKnown.end(),
                       "DistributedDataParallel: mixed_precision has the dtype ", *one,
-                      "; expected one of floating-point numbers");
+                      "; expected Half, BFloat16, Float or Double");
   }
 }
 

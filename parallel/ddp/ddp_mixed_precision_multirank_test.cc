@@ -356,11 +356,15 @@ TEST_F(DdpMixedPrecisionMultirankTest, UnevenInputsTrainInAJoin) {
 
 TEST_F(DdpMixedPrecisionMultirankTest, RejectsWhatItCannotCombine) {
   DistributedDataParallel ddp(Scaled(), {.mixed_precision = {.param_dtype = kLow}});
-  EXPECT_EQ(error_of([] {
-              DistributedDataParallel(Scaled(), {.mixed_precision = {.reduce_dtype = at::kInt}});
-            }),
-            "DistributedDataParallel: mixed_precision has the dtype Int; expected one of "
-            "floating-point numbers");
+  const std::vector<DdpMixedPrecision> wrong = {{.param_dtype = at::kInt},
+                                                {.reduce_dtype = at::kFloat8_e5m2},
+                                                {.buffer_dtype = at::kComplexFloat}};
+  const std::vector<std::string> names = {"Int", "Float8_e5m2", "ComplexFloat"};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    EXPECT_EQ(error_of([&] { DistributedDataParallel(Scaled(), {.mixed_precision = wrong[i]}); }),
+              "DistributedDataParallel: mixed_precision has the dtype " + names[i] +
+                  "; expected Half, BFloat16, Float or Double");
+  }
   EXPECT_THAT(
       error_of([&] {
         static_cast<void>(ddp.reducer().join_hook({{"divide_by_initial_world_size", false}}));
