@@ -44,11 +44,15 @@ class DeviceId {
 struct DdpMixedPrecision {
   // The dtype of the parameters while forward() or backward() runs, and so of the computation.  The
   // DistributedDataParallel also converts the arguments of forward() to this dtype, but not its
-  // results.
+  // results.  The module gets a copy of each tensor that it converts.  If the module changes this
+  // copy in place, the caller's tensor keeps its values.
   std::optional<at::ScalarType> param_dtype = std::nullopt;
   // The dtype in which gradients are sent and summed.  If it is not set, it is `param_dtype`.
   std::optional<at::ScalarType> reduce_dtype = std::nullopt;
   // The dtype of the buffers.  The constructor converts them once.  They keep this dtype.
+  //
+  // If the module has a BatchNorm on the CPU, set `buffer_dtype` to `param_dtype`.  Otherwise
+  // forward() throws LibTorch's error "expected scalar type BFloat16 but found Float".
   std::optional<at::ScalarType> buffer_dtype = std::nullopt;
 };
 
@@ -138,6 +142,10 @@ struct DdpOptions {
   // you can save, load and update the parameters.  (In Python, they have `param_dtype` then.)  A
   // change during forward() or backward() is lost.  For this reason, `param_dtype` excludes
   // apply_optimizer_in_backward().
+  //
+  // With `param_dtype`, backward() must start from the results of forward().  If the module stores
+  // another loss in a member, return this loss from forward() too.  Otherwise backward() can use
+  // parameters in their own dtype, and throws LibTorch's error that dtypes differ.
   //
   // Several DistributedDataParallels can have the same parameters.  If their `param_dtype` differs,
   // run a backward() for each of them.  One backward() for several of them throws c10::ValueError.

@@ -179,6 +179,9 @@ class DdpReducer : public Joinable {
   bool converts_inputs() const;
   // Converts a tensor in the arguments of a forward.  Returns the tensor on input_device(), and, if
   // it has floating-point numbers, in the `param_dtype` of DdpOptions::mixed_precision.
+  //
+  // If converts_inputs() is true, call converted_input() for each tensor in the arguments of a
+  // forward.  A DdpReducer does not see these arguments.
   at::Tensor converted_input(const at::Tensor& tensor) const;
 
   // Returns what c10d::Logger recorded: options, bucket sizes, and times of sampled iterations.

@@ -309,6 +309,17 @@ TEST_F(DdpMixedPrecisionMultirankTest, TwoOfThemCanHaveTheSameParameters) {
   EXPECT_TRUE(weight.grad().equal(at::full({3}, 4.0)));
 }
 
+TEST_F(DdpMixedPrecisionMultirankTest, AChangeOfAnArgumentInPlaceDoesNotReachTheCaller) {
+  struct Doubles : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", at::ones({3}));
+    at::Tensor forward(at::Tensor& x) { return x.mul_(2) * weight; }
+  };
+  DistributedDataParallel ddp(std::make_shared<Doubles>(), {.mixed_precision = kComputesLow});
+  at::Tensor x = at::ones({3});
+  EXPECT_TRUE(ddp(x).equal(at::full({3}, 2, kLow)));
+  EXPECT_TRUE(x.equal(at::ones({3})));
+}
+
 TEST_F(DdpMixedPrecisionMultirankTest, ConvertsFrozenParametersAndBuffersButNoIntegers) {
   DdpMixedPrecision dtypes = kComputesLow;
   dtypes.buffer_dtype = kLow;
@@ -322,6 +333,11 @@ TEST_F(DdpMixedPrecisionMultirankTest, ConvertsFrozenParametersAndBuffersButNoIn
   EXPECT_EQ(net.frozen.scalar_type(), at::kFloat);
   EXPECT_FALSE(net.frozen.grad().defined());
   EXPECT_EQ(net.norm->running_mean.scalar_type(), kLow);
+}
+
+TEST_F(DdpMixedPrecisionMultirankTest, BatchNormOnACpuNeedsABufferDtype) {
+  DistributedDataParallel ddp(Indices(), {.mixed_precision = kComputesLow});
+  EXPECT_THAT(error_of([&] { ddp(at::arange(3)); }), HasSubstr("but found Float"));
 }
 
 TEST_F(DdpMixedPrecisionMultirankTest, SparseGradientsAreReducedInTheirOwnDtypeOnly) {
