@@ -115,6 +115,9 @@ struct DdpOptions {
   // first iteration which parameters the graph uses.  If this option is true, the graph may use
   // activation checkpointing, and may use a parameter several times.
   //
+  // The first forward must not run under no_sync().  Its backward() would throw an internal error
+  // of LibTorch ("expect_autograd_hooks_ INTERNAL ASSERT FAILED"), as in Python.
+  //
   // Cost: the first backward() reduces no gradient before it has computed all of them.
   bool static_graph = false;
 

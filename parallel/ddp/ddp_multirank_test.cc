@@ -148,6 +148,13 @@ TEST_F(DdpGradientsMultirankTest, NamesTheParameterWithoutAGradient) {
   EXPECT_THAT(ddp.get_ddp_logging_data().strs_map.at("error"), HasSubstr("part1"));
 }
 
+TEST_F(DdpGradientsMultirankTest, AStaticGraphCannotBeginWithoutReduction) {
+  DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
+  const auto alone = ddp.no_sync();
+  EXPECT_THAT(error_of([&] { loss(ddp(data())).backward(); }),
+              HasSubstr("expect_autograd_hooks_ INTERNAL ASSERT FAILED"));
+}
+
 TEST_F(DdpGradientsMultirankTest, ReducesAParameterThatIsUsedTwiceOnlyOnce) {
   struct Tied : torch::nn::Module {
     at::Tensor weight = register_parameter("weight", at::ones({2}));
