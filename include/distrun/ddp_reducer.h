@@ -86,6 +86,8 @@ class DdpReducer : public Joinable {
   // Throws: c10::Error if the last backward() computed no gradient for some parameter.  The text
   // names the parameter.  To avoid this error, use every tensor that after_forward() returns in the
   // loss.  If a forward may leave parameters unused, set DdpOptions::find_unused_parameters.
+  // Also throws c10::Error if the last backward() threw after it had computed all gradients.
+  // Construct a new object in this case.
   // Cost: a broadcast of all buffers (DdpOptions::broadcast_buffers).  The second iteration also
   // needs a broadcast of a few bytes for each parameter.
   void before_forward();

@@ -148,6 +148,19 @@ TEST_F(DdpGradientsMultirankTest, NamesTheParameterWithoutAGradient) {
   EXPECT_THAT(ddp.get_ddp_logging_data().strs_map.at("error"), HasSubstr("part1"));
 }
 
+TEST_F(DdpGradientsMultirankTest, SaysThatTheLastBackwardThrew) {
+  DistributedDataParallel ddp{TwoLayers()};
+  const at::Tensor input = data().requires_grad_();
+  // Gets a gradient after all parameters.
+  input.register_hook(
+      [](const at::Tensor&) -> at::Tensor { TORCH_CHECK_VALUE(false, "a hook's error"); });
+  EXPECT_THAT(error_of([&] { loss(ddp(input * 2)).backward(); }), HasSubstr("a hook's error"));
+  EXPECT_EQ(error_of([&] { ddp(data()); }),
+            "DistributedDataParallel on rank " + std::to_string(get_rank()) +
+                ": the last backward() threw, so it did not average the gradients; construct a new "
+                "DistributedDataParallel");
+}
+
 TEST_F(DdpGradientsMultirankTest, AStaticGraphCannotBeginWithoutReduction) {
   DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
   const auto alone = ddp.no_sync();

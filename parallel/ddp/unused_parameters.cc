@@ -33,6 +33,11 @@ const char* advice(const DdpOptions& options) {
 
 std::optional<std::string> advice_on_unused_parameters(const std::string& error,
                                                        const DdpOptions& options) {
+  // The Reducer lacks only the end of backward().
+  if (error.find("!unmarked_param_indices.empty()") != error.npos) {
+    return "the last backward() threw, so it did not average the gradients; construct a new "
+           "DistributedDataParallel";
+  }
   if (error.find("Expected to have finished reduction in the prior iteration") == error.npos) {
     return std::nullopt;
   }

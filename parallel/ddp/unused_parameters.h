@@ -1,4 +1,5 @@
-// Rewrites LibTorch's error about parameters without a gradient, whose advice is for Python. Pure.
+// Rewrites LibTorch's errors about a backward that has not ended: parameters lack gradients, and
+// the advice is for Python, or backward() threw, and the error is an internal one. Pure.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,8 @@
 
 namespace distrun::internal {
 
-// "the last backward() computed no gradient of b1, b2: …"; empty for other errors.
+// "the last backward() computed no gradient of b1, b2: …" or "the last backward() threw …"; empty
+// for other errors.
 std::optional<std::string> advice_on_unused_parameters(const std::string& error,
                                                        const DdpOptions& options);
 

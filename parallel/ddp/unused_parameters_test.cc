@@ -40,6 +40,15 @@ TEST(UnusedParametersTest, NamesNoParametersIfLibTorchDoesNot) {
               StartsWith("the last backward() computed no gradient of some parameters: "));
 }
 
+TEST(UnusedParametersTest, SaysThatTheLastBackwardThrew) {
+  EXPECT_EQ(advice_on_unused_parameters(
+                "!unmarked_param_indices.empty() INTERNAL ASSERT FAILED at \"…/reducer.cpp\":2121, "
+                "please report a bug to PyTorch. ",
+                {}),
+            "the last backward() threw, so it did not average the gradients; construct a new "
+            "DistributedDataParallel");
+}
+
 TEST(UnusedParametersTest, IgnoresOtherErrors) {
   EXPECT_EQ(advice_on_unused_parameters("Expected to mark a variable ready only once", {}),
             std::nullopt);
