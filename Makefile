@@ -43,7 +43,7 @@ help:
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
-	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, DDP, queues (BENCH=--quick: a first look)' \
+	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, collectives, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, the include rule, lint of everything, an installed shared build, packages, sanitizers' \
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
@@ -107,7 +107,7 @@ bench: packages
 	@cmake/setup.sh packages bench
 	@$(MAKE) libtorch configured
 	@$(call say,building the benchmarks)
-	@$(call ninja,launch_bench store_bench runner_bench ddp_bench fsdp_ranks sharing_bench)
+	@$(call ninja,launch_bench store_bench runner_bench ddp_bench fsdp_ranks sharing_bench collectives_ranks memory_floor)
 	@$(if $(AGAINST_PYTHON),cmake/setup.sh pytest)
 	@$(BUILD)/bench/launch_bench $(BENCH)
 	@echo
@@ -116,6 +116,8 @@ bench: packages
 	@$(BUILD)/bench/store_bench $(BENCH)
 	@echo
 	@$(BUILD)/bench/runner_bench $(BENCH) $(if $(AGAINST_PYTHON),--against-python '$(AGAINST_PYTHON)')
+	@echo
+	@/usr/bin/python3 -B bench/collectives/collectives_bench.py $(BENCH) --mpi '$(BUILD)'
 	@echo
 	@$(if $(TORCH_PYTHON),$(BUILD)/bench/ddp_bench $(BENCH))
 	@echo

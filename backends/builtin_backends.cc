@@ -3,13 +3,15 @@
 #include "backends/gloo/gloo_traits.h"
 #include "backends/group/registered_backends.h"
 #include "backends/nccl/nccl.h"
+#include "backends/shm/shm.h"
 
 namespace distrun::internal {
 
 BuiltinBackends builtin_backends() {
   constexpr auto kCpu = c10::DeviceType::CPU, kCuda = c10::DeviceType::CUDA;
   BuiltinBackends all = {.by_name = {{"fake", {make_fake_backend, {kCpu, kCuda}, fake_traits()}},
-                                     {"gloo", {make_gloo_backend, {kCpu, kCuda}, gloo_traits()}}},
+                                     {"gloo", {make_gloo_backend, {kCpu, kCuda}, gloo_traits()}},
+                                     {"shm", {make_shm_backend, {kCpu}, shm_traits()}}},
                          .missing = {},
                          .make_checked = make_backend_with_checks};
   if (auto nccl = nccl_backend()) {

@@ -13,11 +13,12 @@
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
+#   shm        random collectives of the backends shm and gloo
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
-# DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
+# DISTRUN_JOIN_PATTERNS (200), DISTRUN_COLLECTIVES (30000), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20}
@@ -56,6 +57,12 @@ sharing() { repeat '^sharing_test|^spawn_test'; }
 faults() {
   local trials=${FAULT_TRIALS:-100}
   DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((trials + 9) / 10)) --gtest_brief=1
+}
+shm() {
+  for ranks in 2 3 4; do
+    DISTRUN_SEED=$RANDOM DISTRUN_COLLECTIVES=${DISTRUN_COLLECTIVES:-30000} "$build/distrun" launch \
+      --nproc-per-node "$ranks" "$build/tests/backends_multirank_test" --gtest_filter='ShmDifferentialMultirankTest.*' --gtest_brief=1
+  done
 }
 joins() {
   for ranks in 2 3 4; do
@@ -98,11 +105,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes shm fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | shm | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

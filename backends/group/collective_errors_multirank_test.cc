@@ -140,8 +140,10 @@ TEST_F(CollectiveErrorsMultirankTest, RejectsInvalidArgumentsWithBothValues) {
   EXPECT_THAT(error_of([&] { all_reduce(x, scaled_sum); }), HasSubstr("no PREMUL_SUM"));
   EXPECT_THAT(error_of([&] { all_reduce(x.to_sparse(), ReduceOp::MAX); }),
               HasSubstr("no MAX of sparse tensors"));
-  EXPECT_THAT(error_of([&] { reduce(x.to(at::kShort), 0); }),
-              HasSubstr("tensor has dtype Short, which gloo does not reduce"));
+  if (backend() == "gloo") {
+    EXPECT_THAT(error_of([&] { reduce(x.to(at::kShort), 0); }),
+                HasSubstr("tensor has dtype Short, which gloo does not reduce"));
+  }
   EXPECT_THAT(error_of([&] { all_reduce_coalesced({}); }), HasSubstr("tensors is empty"));
   EXPECT_THAT(error_of([&] { send(x, get_rank()); }), HasSubstr("the peer is this rank itself"));
   EXPECT_THAT(error_of([] { batch_isend_irecv({}); }),
@@ -200,9 +202,10 @@ TEST_F(CollectiveErrorsMultirankTest, TimeoutErrorNamesTheFunction) {
     const std::string text = MultirankTest::error_of<c10::DistBackendError>(
         [&] { all_reduce(input(), ReduceOp::SUM, {.group = group}); });
     EXPECT_THAT(text, HasSubstr("all_reduce on rank " + std::to_string(get_rank()) + " in group "));
-    names_last = text.find("; rank " + last +
-                           " did not come; see monitored_barrier() and `distrun store status`") !=
-                     text.npos ||
+    const std::string where_to_look =
+        backend() == "gloo" ? "; see monitored_barrier() and `distrun store status`" : "";
+    names_last = text.find(": rank " + last + " did not come" + where_to_look) != text.npos ||
+                 text.find("; rank " + last + " did not come" + where_to_look) != text.npos ||
                  text.find("Ranks " + last) != text.npos;  // DETAIL
     if (!names_last) {
       EXPECT_THAT(text, ContainsRegex(lost_peer()));

@@ -32,7 +32,9 @@ namespace {
 
 using namespace testing;
 using std::chrono::steady_clock;
+using ::testing::Combine;
 using ::testing::ContainsRegex;
+using ::testing::Values;
 using Fault = FaultPlan::Fault;
 
 constexpr std::chrono::seconds kStartTimeout{60};  // On a busy machine.
@@ -68,7 +70,7 @@ struct Pipe {
 // The ranks of a trial.  The destructor kills them.
 class Ranks {
  public:
-  explicit Ranks(const FaultPlan& plan) {
+  Ranks(const std::string& backend, const FaultPlan& plan) : backend_(backend) {
     for (int rank = 0; rank < plan.ranks; ++rank) start(rank, plan);
     go_.from.reset();
     told_.to.reset();  // Then the pipe ends with the last rank.
@@ -147,7 +149,7 @@ class Ranks {
     environment.set("OMP_NUM_THREADS", "1");
     UniqueFd err(::memfd_create("stderr", MFD_CLOEXEC));
     auto process = spawn_process({.executable = FAULTY_RANK,
-                                  .arguments = {FAULTY_RANK, std::to_string(plan.seed)},
+                                  .arguments = {FAULTY_RANK, backend_, std::to_string(plan.seed)},
                                   .environment = environment,
                                   .in = go_.from.get(),
                                   .out = told_.to.get(),
@@ -155,6 +157,7 @@ class Ranks {
     all_.push_back({std::move(process.value()), std::move(err)});
   }
 
+  const std::string backend_;
   Store store_;
   Pipe go_, told_;
   std::vector<Rank> all_;
@@ -162,13 +165,20 @@ class Ranks {
 
 // Matches "all_reduce on rank 1 of 4: the connection to rank 3 was lost: …" and "… Timed out
 // waiting 3000ms …". A collective fails with "Application timeout" if another one of the same rank
-// times out.
+// times out. The backend shm says "rank 3 has ended" and "timed out after 3000ms: rank 3 did not
+// come".
 ::testing::Matcher<std::string> names_what_was_wrong(int rank) {
   const std::string here = "[a-z_]+ on rank " + std::to_string(rank) + " (of|in group) .*";
   const std::string others = std::string("0123").erase(static_cast<std::size_t>(rank), 1);
   return ContainsRegex(here + "(the connection to rank [" + others +
                        "] was lost: |Ranks [0-9, ]+ failed to pass|"
-                       "Timed out waiting|Application timeout)");
+                       "Timed out waiting|Application timeout|"
+                       "timed out after [0-9]+ms: ranks? [0-9, ]+ did not come|"
+                       "rank [" +
+                       others +
+                       "] has (ended|left the group)|"
+                       "a call failed on rank [" +
+                       others + "]: )");
 }
 
 void expect_it_failed_as_planned(const Ranks& ranks, const FaultPlan& plan) {
@@ -198,18 +208,20 @@ unsigned seed_of(unsigned trial) {
   return std::random_device()();
 }
 
-class FaultsTest : public ::testing::TestWithParam<unsigned> {};
+// A backend and the number of the trial.
+class FaultsTest : public ::testing::TestWithParam<std::tuple<std::string, unsigned>> {};
 
 TEST_P(FaultsTest, OtherRanksFailInTimeAndNameAPeerOrTheTimeOut) {
-  const FaultPlan plan = FaultPlan::of(seed_of(GetParam()));
+  const auto& [backend, trial] = GetParam();
+  const FaultPlan plan = FaultPlan::of(seed_of(trial));
   std::ostringstream what;
-  what << plan << "\nto run it again: DISTRUN_SEED=" << plan.seed
-       << " build/tests/faults_test --gtest_filter='*/0'";
+  what << backend << ", " << plan << "\nto run it again: DISTRUN_SEED=" << plan.seed
+       << " build/tests/faults_test --gtest_filter='" << backend << "/*/0'";
   SCOPED_TRACE(what.str());
   if (std::getenv("DISTRUN_SEED") != nullptr) std::cout << plan << std::endl;
 
   {
-    Ranks ranks(plan);
+    Ranks ranks(backend, plan);
     ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not started:\n" << ranks.texts();
     ranks.go();
     ASSERT_TRUE(ranks.have_told(1)) << "the victim has not reached its collective:\n"
@@ -223,7 +235,8 @@ TEST_P(FaultsTest, OtherRanksFailInTimeAndNameAPeerOrTheTimeOut) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process was left";
 }
 
-INSTANTIATE_TEST_SUITE_P(Trials, FaultsTest, ::testing::Range(0u, 10u));
+INSTANTIATE_TEST_SUITE_P(gloo, FaultsTest, Combine(Values("gloo"), ::testing::Range(0u, 10u)));
+INSTANTIATE_TEST_SUITE_P(shm, FaultsTest, Combine(Values("shm"), ::testing::Range(0u, 10u)));
 
 }  // namespace
 }  // namespace distrun

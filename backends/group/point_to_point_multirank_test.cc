@@ -128,7 +128,8 @@ TEST_F(PointToPointMultirankTest, ReceiveUsesTheGroupTimeout) {
     EXPECT_THAT(MultirankTest::error_of<c10::DistBackendError>(
                     [&] { recv(input(), next(), {.group = group}); }),
                 AllOf(HasSubstr("recv on rank 0 in group 1 of ranks 0"),
-                      HasSubstr("; rank 1 did not come; see monitored_barrier() and ")));
+                      AnyOf(HasSubstr("; rank 1 did not come; see monitored_barrier() and "),
+                            HasSubstr(": rank 1 did not send a message with tag 0"))));
   }
   barrier();
 }
@@ -136,6 +137,7 @@ TEST_F(PointToPointMultirankTest, ReceiveUsesTheGroupTimeout) {
 // The first rank that times out closes the connection, which the other rank may report.
 TEST_F(PointToPointMultirankTest, TwoSendsWithoutAReceiveFailAndNameThePeer) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  if (backend() == "shm") GTEST_SKIP() << "shm keeps small messages until they are received";
   const Group group = new_group();
   barrier({.group = group});
   set_timeout(milliseconds(300), group);

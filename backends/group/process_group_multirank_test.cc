@@ -78,7 +78,8 @@ TEST_F(ProcessGroupMultirankTest, RanksMeetAtATcpUrl) {
   const std::string url = "tcp://127.0.0.1:" + store->get_to_str("port");
   barrier();
   destroy_process_group();
-  init_process_group({.init_method = url, .timeout = std::chrono::seconds(30)});
+  init_process_group(
+      {.backend = backend(), .init_method = url, .timeout = std::chrono::seconds(30)});
   at::Tensor sum = at::ones({1});
   all_reduce(sum);
   EXPECT_EQ(sum.item<int>(), get_world_size());

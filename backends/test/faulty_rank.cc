@@ -1,7 +1,7 @@
 // One rank of a run, for faults_test.cc. The seed says which rank fails during random collectives,
 // and how:
 //
-//     faulty_rank SEED
+//     faulty_rank BACKEND SEED
 //
 // A rank's variables must be set (rendezvous.h). Each rank writes a byte to stdout when it has
 // started, and then waits for the end of stdin, so that no timeout runs while other ranks are
@@ -31,7 +31,7 @@ using distrun::testing::kCollectives;
 using distrun::testing::kFaultTimeout;
 using distrun::testing::RandomCollectives;
 
-FaultPlan plan_of(char** argv) { return FaultPlan::of(static_cast<unsigned>(std::stoul(argv[1]))); }
+FaultPlan plan_of(char** argv) { return FaultPlan::of(static_cast<unsigned>(std::stoul(argv[2]))); }
 
 int rank() { return std::stoi(distrun::Environment::from(environ).get("RANK").value()); }
 
@@ -66,10 +66,11 @@ void fail(const FaultPlan& plan, RandomCollectives& collectives) {
 }
 
 int run(int /*argc*/, char** argv) {
+  const std::string backend = argv[1];
   const FaultPlan plan = plan_of(argv);
   tell();
   wait_for_go();
-  distrun::init_process_group({.timeout = std::chrono::minutes(1)});
+  distrun::init_process_group({.backend = backend, .timeout = std::chrono::minutes(1)});
   // Two neighbouring ranks, with or without the victim.
   const int first = static_cast<int>(plan.seed / 9) % plan.ranks;
   const distrun::Group pair = distrun::new_group({{first, (first + 1) % plan.ranks}});

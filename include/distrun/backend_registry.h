@@ -1,5 +1,5 @@
-// The backends that groups can use.  "gloo" and "fake" are built in.  A program can register other
-// backends.
+// The backends that groups can use.  "gloo", "shm" and "fake" are built in.  A program can register
+// other backends.
 //
 //     register_backend("mine", [](const BackendRequest& request) {
 //       return c10::make_intrusive<MyBackend>(request.store, request.rank, request.size);
@@ -91,7 +91,7 @@ std::string get_default_backend_for_device(c10::DeviceType device);
 // another backend.
 //
 // Blocks: as the maker does.  With "gloo", make_backend() blocks until this rank has connected to
-// all other ranks.
+// all other ranks.  With "shm", it blocks until all ranks have exchanged their memory.
 // Throws: c10::ValueError if no backend has this name.  The text lists the known backends.
 // Also throws the exceptions of the maker.
 // Cost: for "gloo" with default options, three threads and a connection to every other rank.

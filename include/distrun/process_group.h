@@ -75,8 +75,9 @@ namespace distrun {
 // Options of init_process_group().
 struct InitOptions {
   // The name of one backend, such as "gloo", or a list with one backend for each kind of device,
-  // such as "cpu:gloo,cuda:nccl".  "gloo" and "fake" are built in, and so is "nccl" if distrun was
-  // built with a CUDA build of LibTorch.  A program can register other backends with
+  // such as "cpu:gloo,cuda:nccl".  "gloo", "shm" and "fake" are built in, and so is "nccl" if
+  // distrun was built with a CUDA build of LibTorch.  "shm" is for CPU tensors of ranks that share
+  // a host, and faster there than "gloo" (docs/shm.md).  A program can register other backends with
   // register_backend() (backend_registry.h).
   std::string backend = "gloo";
   // "env://", "tcp://HOST:PORT" or "file:///absolute/path".  If `init_method` is empty, the value

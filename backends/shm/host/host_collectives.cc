@@ -1,0 +1,381 @@
+#include "backends/shm/host/host_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/shm/host/host_error.h"
+#include "backends/shm/host/text_of.h"
+
+namespace distrun::shm {
+
+namespace {
+
+// Up to this size, every rank reduces everything: that costs one phase, and parts cost two.
+constexpr std::size_t kAtOnceBytes = std::size_t{64} * 1024;
+
+// Empty tensors have no address.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+const char* name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::kBarrier:
+      return "barrier";
+    case CallKind::kBroadcast:
+      return "broadcast";
+    case CallKind::kAllReduce:
+      return "all_reduce";
+    case CallKind::kReduce:
+      return "reduce";
+    case CallKind::kAllGather:
+      return "all_gather";
+    case CallKind::kGather:
+      return "gather";
+    case CallKind::kScatter:
+      return "scatter";
+    case CallKind::kReduceScatter:
+      return "reduce_scatter";
+    case CallKind::kAllToAll:
+      return "all_to_all";
+    case CallKind::kNone:
+      break;
+  }
+  return "an unknown call";
+}
+
+const char* name_of(Reduction reduction) {
+  constexpr const char* kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
+  const auto index = static_cast<std::size_t>(reduction);
+  return index < std::size(kNames) ? kNames[index] : "an unknown reduction";
+}
+
+const char* name_of(Element element) {
+  constexpr const char* kNames[] = {"bool",   "uint8",        "int8",          "int16",
+                                    "int32",  "int64",        "uint16",        "uint32",
+                                    "uint64", "half",         "bfloat16",      "float",
+                                    "double", "complex half", "complex float", "complex double"};
+  const auto index = static_cast<std::size_t>(element);
+  return index < std::size(kNames) ? kNames[index] : "an unknown dtype";
+}
+
+std::size_t part_end(std::size_t count, std::size_t per_line, int ranks, int end) {
+  const std::size_t lines = (count + per_line - 1) / per_line;
+  const std::size_t line = lines * static_cast<std::size_t>(end) / static_cast<std::size_t>(ranks);
+  return std::min(line * per_line, count);
+}
+
+}  // namespace
+
+std::string described(const CallFacts& facts) {
+  std::string text =
+      text_of("call ", facts.number, ", ", name_of(static_cast<CallKind>(facts.kind)));
+  if (facts.kind != static_cast<std::uint8_t>(CallKind::kBarrier)) {
+    text += text_of(" of ", facts.bytes, " bytes");
+  }
+  if (facts.element != kAnyElement) {
+    text += text_of(" of ", name_of(static_cast<Element>(facts.element)), " with ",
+                    name_of(static_cast<Reduction>(facts.reduction)));
+  }
+  if (facts.root >= 0) text += text_of(", root ", facts.root);
+  return text;
+}
+
+CallFacts HostCollectives::facts_of(CallKind kind) {
+  return {.number = ++calls_, .kind = static_cast<std::uint8_t>(kind), .element = kAnyElement};
+}
+
+void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
+  phases_.wait_for_all(watch);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const CallFacts theirs = phases_.facts(rank);
+    if (theirs == mine) continue;
+    throw HostError(HostError::Kind::kMismatch, rank,
+                    text_of("the ranks make different calls: rank ",
+                            names_[static_cast<std::size_t>(me())], " ", described(mine), "; rank ",
+                            names_[static_cast<std::size_t>(rank)], " ", described(theirs)));
+  }
+}
+
+HostCollectives::Range HostCollectives::part_of(std::size_t chunk, std::size_t element_bytes,
+                                                int rank) const {
+  const std::size_t per_line = kLineBytes / element_bytes;
+  const std::size_t begin = part_end(chunk, per_line, ranks(), rank);
+  return {begin, part_end(chunk, per_line, ranks(), rank + 1) - begin};
+}
+
+std::size_t HostCollectives::share_bytes() const {
+  return phases_.slot_bytes() / static_cast<std::size_t>(ranks()) / kLineBytes * kLineBytes;
+}
+
+void HostCollectives::barrier(Watch& watch) {
+  const CallFacts facts = facts_of(CallKind::kBarrier);
+  phases_.begin(facts, watch);
+  phases_.publish();
+  wait_and_compare(facts, watch);
+}
+
+void HostCollectives::broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch) {
+  CallFacts facts = facts_of(CallKind::kBroadcast);
+  facts.bytes = bytes;
+  facts.root = root;
+  std::size_t done = 0;
+  do {
+    const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
+    std::byte* slot = phases_.begin(facts, watch);
+    if (me() == root) copy_bytes(slot, data + done, size);
+    phases_.publish();
+    if (done == 0) {
+      wait_and_compare(facts, watch);
+    } else {
+      phases_.wait_for(root, watch);
+    }
+    if (me() != root) copy_bytes(data + done, phases_.slot(root), size);
+    done += size;
+  } while (done < bytes);
+}
+
+void HostCollectives::all_reduce(std::byte* data, std::size_t count, const Reducing& how,
+                                 Watch& watch) {
+  const std::size_t element_bytes = bytes_of(how.element);
+  CallFacts facts = facts_of(CallKind::kAllReduce);
+  facts.bytes = count * element_bytes;
+  facts.element = static_cast<std::uint8_t>(how.element);
+  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  const auto at_once =
+      std::min(kAtOnceBytes / static_cast<std::size_t>(ranks()), phases_.slot_bytes());
+  if (facts.bytes <= at_once) return all_reduce_at_once(data, count, how, facts, watch);
+  reduce_by_parts(data, count, how, facts, watch, [&](int rank, const Range& bytes) {
+    copy_bytes(data + bytes.begin, phases_.slot(rank), bytes.size);
+  });
+}
+
+void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
+                                         const CallFacts& facts, Watch& watch) {
+  const bool is_inline = facts.bytes <= kInlineBytes;
+  std::byte* slot = phases_.begin(facts, watch);
+  copy_bytes(is_inline ? phases_.inline_bytes() : slot, data, facts.bytes);
+  phases_.publish();
+  wait_and_compare(facts, watch);
+  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const Const theirs = is_inline ? phases_.inline_bytes(rank) : phases_.slot(rank);
+    sources[static_cast<std::size_t>(rank)] = rank == me() ? data : theirs;
+  }
+  shm::reduce(how, sources.data(), ranks(), count, data);
+}
+
+template <class Take>
+void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reducing& how,
+                                      const CallFacts& facts, Watch& watch, const Take& take) {
+  const std::size_t element_bytes = bytes_of(how.element);
+  const std::size_t chunk_elements = phases_.slot_bytes() / element_bytes;
+  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
+  std::size_t done = 0;
+  do {
+    const std::size_t chunk = std::min(chunk_elements, count - done);
+    const Const begin = data + done * element_bytes;
+    const Range mine = part_of(chunk, element_bytes, me());
+    std::byte* slot = phases_.begin(facts, watch);
+    // Nobody else reads this rank's part.
+    const std::size_t after = mine.begin + mine.size;
+    copy_bytes(slot, begin, mine.begin * element_bytes);
+    copy_bytes(slot + after * element_bytes, begin + after * element_bytes,
+               (chunk - after) * element_bytes);
+    phases_.publish();
+    if (done == 0) {
+      wait_and_compare(facts, watch);
+    } else {
+      phases_.wait_for_all(watch);
+    }
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const Const chunk_of_rank = rank == me() ? begin : phases_.slot(rank);
+      sources[static_cast<std::size_t>(rank)] = chunk_of_rank + mine.begin * element_bytes;
+    }
+    // The last phase's slots stay as they are while this one begins.
+    std::byte* result = phases_.begin(facts, watch);
+    shm::reduce(how, sources.data(), ranks(), mine.size, result);
+    phases_.publish();
+    for (int i = 0; i < ranks(); ++i) {
+      const int rank = (me() + i) % ranks();
+      const Range part = part_of(chunk, element_bytes, rank);
+      phases_.wait_for(rank, watch);
+      take(rank, Range{(done + part.begin) * element_bytes, part.size * element_bytes});
+    }
+    done += chunk;
+  } while (done < count);
+}
+
+void HostCollectives::reduce(std::byte* data, std::size_t count, const Reducing& how, int root,
+                             Watch& watch) {
+  CallFacts facts = facts_of(CallKind::kReduce);
+  facts.bytes = count * bytes_of(how.element);
+  facts.element = static_cast<std::uint8_t>(how.element);
+  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  facts.root = root;
+  reduce_by_parts(data, count, how, facts, watch, [&](int rank, const Range& bytes) {
+    if (me() == root) copy_bytes(data + bytes.begin, phases_.slot(rank), bytes.size);
+  });
+}
+
+void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outputs,
+                                 std::size_t bytes, Watch& watch) {
+  CallFacts facts = facts_of(CallKind::kAllGather);
+  facts.bytes = bytes;
+  std::size_t done = 0;
+  do {
+    const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
+    copy_bytes(phases_.begin(facts, watch), mine + done, size);
+    phases_.publish();
+    if (done == 0) wait_and_compare(facts, watch);
+    for (int i = 0; i < ranks(); ++i) {
+      const int rank = (me() + i) % ranks();
+      phases_.wait_for(rank, watch);
+      std::byte* output = outputs[static_cast<std::size_t>(rank)] + done;
+      copy_bytes(output, rank == me() ? mine + done : phases_.slot(rank), size);
+    }
+    done += size;
+  } while (done < bytes);
+}
+
+void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
+                             int root, Watch& watch) {
+  CallFacts facts = facts_of(CallKind::kGather);
+  facts.bytes = bytes;
+  facts.root = root;
+  std::size_t done = 0;
+  do {
+    const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
+    std::byte* slot = phases_.begin(facts, watch);
+    if (me() != root) copy_bytes(slot, mine + done, size);
+    phases_.publish();
+    if (done == 0) wait_and_compare(facts, watch);
+    for (int rank = 0; rank < ranks() && me() == root; ++rank) {
+      phases_.wait_for(rank, watch);
+      std::byte* output = outputs[static_cast<std::size_t>(rank)] + done;
+      copy_bytes(output, rank == me() ? mine + done : phases_.slot(rank), size);
+    }
+    done += size;
+  } while (done < bytes);
+}
+
+void HostCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes,
+                              int root, Watch& watch) {
+  CallFacts facts = facts_of(CallKind::kScatter);
+  facts.bytes = bytes;
+  facts.root = root;
+  const std::size_t share = share_bytes();
+  std::size_t done = 0;
+  do {
+    const std::size_t size = std::min(share, bytes - done);
+    std::byte* slot = phases_.begin(facts, watch);
+    for (int rank = 0; rank < ranks() && me() == root; ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (rank != root) copy_bytes(slot + index * share, inputs[index] + done, size);
+    }
+    phases_.publish();
+    if (done == 0) {
+      wait_and_compare(facts, watch);
+    } else {
+      phases_.wait_for(root, watch);
+    }
+    const auto index = static_cast<std::size_t>(me());
+    copy_bytes(mine + done,
+               me() == root ? inputs[index] + done : phases_.slot(root) + index * share, size);
+    done += size;
+  } while (done < bytes);
+}
+
+void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte* mine,
+                                     std::size_t count, const Reducing& how, Watch& watch) {
+  const std::size_t element_bytes = bytes_of(how.element);
+  CallFacts facts = facts_of(CallKind::kReduceScatter);
+  facts.bytes = count * element_bytes;
+  facts.element = static_cast<std::uint8_t>(how.element);
+  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  const std::size_t share = share_bytes();
+  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
+  std::size_t done = 0;
+  do {
+    const std::size_t size = std::min(share, facts.bytes - done);
+    std::byte* slot = phases_.begin(facts, watch);
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (rank != me()) copy_bytes(slot + index * share, inputs[index] + done, size);
+    }
+    phases_.publish();
+    if (done == 0) {
+      wait_and_compare(facts, watch);
+    } else {
+      phases_.wait_for_all(watch);
+    }
+    const auto mine_at = static_cast<std::size_t>(me());
+    for (int rank = 0; rank < ranks(); ++rank) {
+      sources[static_cast<std::size_t>(rank)] =
+          rank == me() ? inputs[mine_at] + done : phases_.slot(rank) + mine_at * share;
+    }
+    shm::reduce(how, sources.data(), ranks(), size / element_bytes, mine + done);
+    done += size;
+  } while (done < facts.bytes);
+}
+
+// In the first phase, a slot begins with the sizes of what the rank sends to each: the receivers
+// check them, and all learn the number of phases.
+void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
+                                 const std::vector<Part>& outputs, Watch& watch) {
+  const CallFacts facts = facts_of(CallKind::kAllToAll);
+  const auto mine_at = static_cast<std::size_t>(me());
+  const auto count = static_cast<std::size_t>(ranks());
+  const std::size_t sizes_bytes = count * sizeof(std::uint64_t);
+  std::uint64_t largest = 0;
+  std::size_t done = 0;
+  do {
+    const bool is_first = done == 0;
+    const std::size_t begin = is_first ? sizes_bytes : 0;
+    const std::size_t share = (phases_.slot_bytes() - begin) / count / kLineBytes * kLineBytes;
+    const auto size_of = [&](std::size_t bytes) {
+      return done < bytes ? std::min(share, bytes - done) : 0;
+    };
+    std::byte* slot = phases_.begin(facts, watch);
+    for (std::size_t to = 0; to < count; ++to) {
+      const std::uint64_t bytes = inputs[to].bytes;
+      if (is_first) std::memcpy(slot + to * sizeof(bytes), &bytes, sizeof(bytes));
+      if (to == mine_at) continue;
+      copy_bytes(slot + begin + to * share, inputs[to].data + done, size_of(bytes));
+    }
+    phases_.publish();
+    if (is_first) {
+      wait_and_compare(facts, watch);
+      largest = check_sizes(outputs);
+      copy_bytes(outputs[mine_at].data, inputs[mine_at].data, inputs[mine_at].bytes);
+    }
+    for (std::size_t i = 1; i < count; ++i) {
+      const std::size_t from = (mine_at + i) % count;
+      phases_.wait_for(static_cast<int>(from), watch);
+      copy_bytes(outputs[from].data + done,
+                 phases_.slot(static_cast<int>(from)) + begin + mine_at * share,
+                 size_of(outputs[from].bytes));
+    }
+    done += share;
+  } while (done < largest);
+}
+
+std::uint64_t HostCollectives::check_sizes(const std::vector<Part>& outputs) const {
+  const auto mine_at = static_cast<std::size_t>(me());
+  std::uint64_t largest = 0;
+  for (std::size_t from = 0; from < outputs.size(); ++from) {
+    for (std::size_t to = 0; to < outputs.size(); ++to) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, phases_.slot(static_cast<int>(from)) + to * sizeof(bytes), sizeof(bytes));
+      if (from != to) largest = std::max(largest, bytes);
+      if (to != mine_at || bytes == outputs[from].bytes) continue;
+      throw HostError(
+          HostError::Kind::kMismatch, static_cast<int>(from),
+          text_of("all_to_all: rank ", names_[from], " sends ", bytes, " bytes to rank ",
+                  names_[mine_at], ", whose output for them has ", outputs[from].bytes));
+    }
+  }
+  return largest;
+}
+
+}  // namespace distrun::shm

@@ -1,0 +1,108 @@
+// The collectives of the ranks of one host, on bytes.
+//
+//     HostCollectives collectives(phases, names);
+//     collectives.all_reduce(data, count, {Element::kFloat32, Reduction::kSum}, watch);
+//
+// Every rank of the group makes the same calls in the same order. The first phase of a call
+// compares what the ranks call, so that a call which differs is a HostError on all of them. Data
+// passes through the slots, in chunks of their size.
+//
+// Errors: HostError, and what the Watch throws. After an error, no other call may follow. Thread
+// safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/shm/host/phases.h"
+#include "backends/shm/host/rank_memory.h"
+#include "backends/shm/host/reduction.h"
+
+namespace distrun::shm {
+
+enum class CallKind : std::uint8_t {
+  kNone,
+  kBarrier,
+  kBroadcast,
+  kAllReduce,
+  kReduce,
+  kAllGather,
+  kGather,
+  kScatter,
+  kReduceScatter,
+  kAllToAll,
+};
+
+// "all_reduce of 1024 bytes with SUM"
+std::string described(const CallFacts& facts);
+
+inline constexpr std::uint8_t kAnyElement = 255;
+
+class HostCollectives {
+ public:
+  using Const = const std::byte*;
+
+  // `names` are the ranks' numbers in messages.
+  HostCollectives(Phases& phases, const std::vector<int>& names) : phases_(phases), names_(names) {}
+
+  int rank() const { return phases_.rank(); }
+  int ranks() const { return phases_.ranks(); }
+
+  void barrier(Watch& watch);
+  void broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch);
+  void all_reduce(std::byte* data, std::size_t count, const Reducing& how, Watch& watch);
+  // Writes only the root's data.
+  void reduce(std::byte* data, std::size_t count, const Reducing& how, int root, Watch& watch);
+
+  // Lists have an element for each rank. On ranks other than the root, they may be empty.
+  void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
+                  Watch& watch);
+  void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes, int root,
+              Watch& watch);
+  void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes, int root,
+               Watch& watch);
+  void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
+                      const Reducing& how, Watch& watch);
+
+  struct Part {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  struct ConstPart {
+    Const data = nullptr;
+    std::size_t bytes = 0;
+  };
+  void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
+                  Watch& watch);
+
+ private:
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+  };
+
+  CallFacts facts_of(CallKind kind);
+  void wait_and_compare(const CallFacts& mine, Watch& watch);
+  void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
+                          const CallFacts& facts, Watch& watch);
+  // Reduces this rank's part of each chunk, and gives it to those that take it.
+  template <class Take>
+  void reduce_by_parts(Const data, std::size_t count, const Reducing& how, const CallFacts& facts,
+                       Watch& watch, const Take& take);
+  // The part of a chunk that a rank reduces, in elements.
+  Range part_of(std::size_t chunk, std::size_t element_bytes, int rank) const;
+  // Of the first phase of an all_to_all. Returns the most bytes that a rank sends to another.
+  std::uint64_t check_sizes(const std::vector<Part>& outputs) const;
+  // How many bytes of a slot there are for each rank.
+  std::size_t share_bytes() const;
+
+  int me() const { return phases_.rank(); }
+
+  Phases& phases_;
+  const std::vector<int>& names_;
+  std::uint32_t calls_ = 0;
+};
+
+}  // namespace distrun::shm

@@ -1,0 +1,341 @@
+#include "backends/shm/host/host_collectives.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backends/shm/host/host_error.h"
+#include "backends/shm/host/test/threads_as_ranks.h"
+
+namespace distrun::shm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+using Bytes = std::vector<std::byte>;
+using Values = std::vector<std::int32_t>;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong(60'000);
+constexpr Reducing kSumOfInts{Element::kInt32, Reduction::kSum};
+
+// Differs for each rank, receiver and place.
+std::byte byte_at(int from, int to, std::size_t i) {
+  return static_cast<std::byte>(static_cast<std::size_t>(from) * 7 +
+                                static_cast<std::size_t>(to) * 31 + i + i / 251);
+}
+
+Bytes bytes_of_rank(int from, int to, std::size_t count) {
+  Bytes all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = byte_at(from, to, i);
+  return all;
+}
+
+Values values_of_rank(int rank, std::size_t count) {
+  Values all(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    all[i] = static_cast<std::int32_t>(i) * (rank + 1) + rank;
+  }
+  return all;
+}
+
+Values sum_of_all(int ranks, std::size_t count) {
+  Values sum(count);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Values one = values_of_rank(rank, count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += one[i];
+  }
+  return sum;
+}
+
+std::byte* bytes_in(Values& values) { return reinterpret_cast<std::byte*>(values.data()); }
+
+std::vector<std::byte*> addresses_of(std::vector<Bytes>& buffers) {
+  std::vector<std::byte*> all;
+  all.reserve(buffers.size());
+  for (Bytes& each : buffers) all.push_back(each.data());
+  return all;
+}
+
+std::vector<const std::byte*> const_addresses_of(std::vector<Bytes>& buffers) {
+  const auto all = addresses_of(buffers);
+  return {all.begin(), all.end()};
+}
+
+struct Size {
+  int ranks;
+  std::size_t bytes;
+
+  friend std::ostream& operator<<(std::ostream& out, const Size& size) {
+    return out << size.ranks << " ranks, " << size.bytes << " bytes";
+  }
+};
+
+class HostCollectivesTest : public ::testing::TestWithParam<Size> {
+ protected:
+  using Call = std::function<void(HostCollectives&, int, Watch&)>;
+
+  static int ranks() { return GetParam().ranks; }
+  static std::size_t bytes() { return GetParam().bytes; }
+  static std::size_t count() { return bytes() / sizeof(std::int32_t); }
+
+  // Twice, because the second call finds what the first one left.
+  static void run(const Call& call) {
+    const auto errors = run_as_ranks(ranks(), [&](HostGroup& group, int rank) {
+      for (int time = 0; time < 2; ++time) {
+        group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+          call(collectives, rank, watch);
+        });
+      }
+    });
+    EXPECT_THAT(errors, Each(""));
+  }
+
+  static std::vector<Bytes> buffers(std::size_t bytes) {
+    return std::vector<Bytes>(static_cast<std::size_t>(ranks()), Bytes(bytes));
+  }
+};
+
+// The sizes of a cell's bytes, of a slot and of a call that reduces at once, and their neighbours.
+INSTANTIATE_TEST_SUITE_P(Sizes, HostCollectivesTest,
+                         ::testing::Values(Size{1, 40}, Size{2, 0}, Size{2, 4}, Size{2, 24},
+                                           Size{2, 28}, Size{2, 32768}, Size{2, 32772},
+                                           Size{2, 524288}, Size{2, 524292}, Size{2, 2097156},
+                                           Size{3, 0}, Size{3, 20}, Size{3, 100}, Size{3, 524292},
+                                           Size{3, 2000000}, Size{5, 60}, Size{5, 1048580},
+                                           Size{8, 8}, Size{8, 100000}));
+
+TEST_P(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
+  for (int root = 0; root < ranks(); root += std::max(ranks() - 1, 1)) {
+    run([&](HostCollectives& collectives, int rank, Watch& watch) {
+      Bytes data = bytes_of_rank(rank, 0, bytes());
+      collectives.broadcast(data.data(), data.size(), root, watch);
+      EXPECT_EQ(data, bytes_of_rank(root, 0, bytes()));
+    });
+  }
+}
+
+TEST_P(HostCollectivesTest, AllReduceSumsOnAllRanks) {
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    Values data = values_of_rank(rank, count());
+    collectives.all_reduce(bytes_in(data), count(), kSumOfInts, watch);
+    EXPECT_EQ(data, sum_of_all(ranks(), count()));
+  });
+}
+
+TEST_P(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
+  const int root = ranks() - 1;
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    Values data = values_of_rank(rank, count());
+    collectives.reduce(bytes_in(data), count(), kSumOfInts, root, watch);
+    EXPECT_EQ(data, rank == root ? sum_of_all(ranks(), count()) : values_of_rank(rank, count()));
+  });
+}
+
+TEST_P(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    const Bytes mine = bytes_of_rank(rank, 0, bytes());
+    auto all = buffers(bytes());
+    collectives.all_gather(mine.data(), addresses_of(all), bytes(), watch);
+    for (int from = 0; from < ranks(); ++from) {
+      EXPECT_EQ(all[static_cast<std::size_t>(from)], bytes_of_rank(from, 0, bytes())) << from;
+    }
+  });
+}
+
+TEST_P(HostCollectivesTest, GatherCopiesEachRanksBytesToTheRoot) {
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    const Bytes mine = bytes_of_rank(rank, 0, bytes());
+    auto all = rank == 0 ? buffers(bytes()) : std::vector<Bytes>();
+    collectives.gather(mine.data(), addresses_of(all), bytes(), 0, watch);
+    for (std::size_t from = 0; from < all.size(); ++from) {
+      EXPECT_EQ(all[from], bytes_of_rank(static_cast<int>(from), 0, bytes())) << from;
+    }
+  });
+}
+
+TEST_P(HostCollectivesTest, ScatterGivesEachRankItsBytes) {
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    std::vector<Bytes> all;
+    for (int to = 0; to < ranks() && rank == 0; ++to) all.push_back(bytes_of_rank(0, to, bytes()));
+    Bytes mine(bytes());
+    collectives.scatter(const_addresses_of(all), mine.data(), bytes(), 0, watch);
+    EXPECT_EQ(mine, bytes_of_rank(0, rank, bytes()));
+  });
+}
+
+TEST_P(HostCollectivesTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    // Rank r adds what values_of_rank(r) says to the part of rank 0, twice that to that of rank 1,
+    // ….
+    std::vector<Values> inputs;
+    std::vector<const std::byte*> addresses;
+    for (int to = 0; to < ranks(); ++to) {
+      Values one = values_of_rank(rank, count());
+      for (std::int32_t& value : one) value *= to + 1;
+      inputs.push_back(std::move(one));
+      addresses.push_back(bytes_in(inputs.back()));
+    }
+    Values mine(count());
+    collectives.reduce_scatter(addresses, bytes_in(mine), count(), kSumOfInts, watch);
+    Values expected = sum_of_all(ranks(), count());
+    for (std::int32_t& value : expected) value *= rank + 1;
+    EXPECT_EQ(mine, expected);
+  });
+}
+
+TEST_P(HostCollectivesTest, AllToAllSendsPartsOfDifferentSizes) {
+  const auto size = [&](int from, int to) {
+    return (bytes() + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
+  };
+  run([&](HostCollectives& collectives, int rank, Watch& watch) {
+    std::vector<Bytes> sent, received;
+    std::vector<HostCollectives::ConstPart> inputs;
+    std::vector<HostCollectives::Part> outputs;
+    for (int peer = 0; peer < ranks(); ++peer) {
+      sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
+      received.emplace_back(size(peer, rank));
+      inputs.push_back({sent.back().data(), sent.back().size()});
+      outputs.push_back({received.back().data(), received.back().size()});
+    }
+    collectives.all_to_all(inputs, outputs, watch);
+    for (int from = 0; from < ranks(); ++from) {
+      EXPECT_EQ(received[static_cast<std::size_t>(from)],
+                bytes_of_rank(from, rank, size(from, rank)))
+          << from;
+    }
+  });
+}
+
+TEST(HostBarrierTest, ARankLeavesABarrierOnlyWhenAllHaveCome) {
+  constexpr int kRanks = 4, kTimes = 200;
+  std::atomic<int> arrived = 0;
+  const auto errors = run_as_ranks(kRanks, [&](HostGroup& group, int) {
+    for (int time = 1; time <= kTimes; ++time) {
+      ++arrived;
+      group.run(in_time(), [](HostCollectives& all, Watch& watch) { all.barrier(watch); });
+      EXPECT_GE(arrived, time * kRanks);
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(HostErrorsTest, DifferentCallsAreAnErrorOnAllRanks) {
+  const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
+    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+      Bytes data(8);
+      if (rank == 0) {
+        all.broadcast(data.data(), data.size(), 1, watch);
+      } else {
+        all.all_reduce(data.data(), 2, {Element::kFloat32, Reduction::kMax}, watch);
+      }
+    });
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("the ranks make different calls: rank "),
+                                 HasSubstr("broadcast of 8 bytes, root 1"),
+                                 HasSubstr("all_reduce of 8 bytes of float with MAX"))));
+}
+
+TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {
+  const auto errors = run_as_ranks(3, [](HostGroup& group, int rank) {
+    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+      Bytes data(rank == 1 ? 2'000'000 : 4'000'000);
+      all.broadcast(data.data(), data.size(), 0, watch);
+    });
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("4000000 bytes"), HasSubstr("2000000 bytes"))));
+}
+
+TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
+  const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
+    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+      Bytes in(8), out(16);
+      const std::size_t expected = rank == 1 ? 6 : 4;
+      all.all_to_all({{in.data(), 4}, {in.data() + 4, 4}},
+                     {{out.data(), rank == 1 ? expected : 4}, {out.data() + 8, 4}}, watch);
+    });
+  });
+  EXPECT_EQ(errors[1], "all_to_all: rank 0 sends 4 bytes to rank 1, whose output for them has 6");
+}
+
+// A barrier's error, or "".
+std::string barrier_error(HostGroup& group, milliseconds timeout) {
+  try {
+    group.run(std::chrono::steady_clock::now() + timeout,
+              [](HostCollectives& all, Watch& watch) { all.barrier(watch); });
+  } catch (const HostError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(HostErrorsTest, ATimeOutNamesTheRanksThatDidNotComeAndFailsTheirNextCall) {
+  std::latch timed_out(1);
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    if (rank == 1) {
+      const std::string error = barrier_error(group, milliseconds(100));
+      timed_out.count_down();
+      EXPECT_THAT(error, MatchesRegex("timed out after 1[0-9][0-9]ms: ranks 0, 2 did not come"));
+      EXPECT_EQ(barrier_error(group, kLong), "an earlier call of the group failed: " + error);
+    } else {
+      timed_out.wait();
+      EXPECT_EQ(barrier_error(group, kLong), "");  // Rank 1 had come.
+      EXPECT_THAT(barrier_error(group, kLong),
+                  StartsWith("a call failed on rank 1: timed out after "));
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(HostErrorsTest, AWaitEndsWhenTheOtherRankLeaves) {
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) return;
+    EXPECT_EQ(barrier_error(group, kLong), "rank 1 has left the group");
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(HostErrorsTest, AbortEndsTheCallThatRunsAndAllLaterOnes) {
+  std::latch aborted(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) {
+      aborted.wait();  // Else rank 0 sees that it left.
+      return;
+    }
+    std::thread other([&] { group.abort(); });
+    EXPECT_EQ(barrier_error(group, kLong), "the group has been aborted");
+    other.join();
+    aborted.count_down();
+    EXPECT_EQ(barrier_error(group, kLong), "the group has been aborted");
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(HostBarrierTest, ManyMoreRanksThanCpusMeetManyTimes) {
+  const auto errors = run_as_ranks(12, [](HostGroup& group, int rank) {
+    for (int time = 0; time < 300; ++time) {
+      group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+        std::int64_t sum = rank;
+        all.all_reduce(reinterpret_cast<std::byte*>(&sum), 1, {Element::kInt64, Reduction::kSum},
+                       watch);
+        EXPECT_EQ(sum, 66);
+      });
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+}  // namespace
+}  // namespace distrun::shm

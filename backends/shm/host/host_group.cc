@@ -1,0 +1,152 @@
+#include "backends/shm/host/host_group.h"
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+#include <utility>
+
+#include "backends/shm/host/host_error.h"
+#include "backends/shm/host/text_of.h"
+#include "common/os/cpu_set.h"
+#include "common/text/rank_list.h"
+
+namespace distrun::shm {
+
+namespace {
+
+// The slots of all ranks should fit into the caches.
+constexpr std::size_t kSlotBytes = std::size_t{512} * 1024;
+// The rings of one rank together.
+constexpr std::size_t kRingsBytes = std::size_t{4} * 1024 * 1024;
+constexpr std::size_t kRingBytesMax = std::size_t{256} * 1024;
+constexpr std::size_t kRingBytesMin = std::size_t{16} * 1024;
+
+MemorySizes memory_sizes(int ranks) {
+  const std::size_t share = std::bit_floor(kRingsBytes / static_cast<std::size_t>(ranks));
+  return {.ranks = ranks,
+          .slot_bytes = kSlotBytes,
+          .ring_bytes = std::clamp(share, kRingBytesMin, kRingBytesMax)};
+}
+
+std::vector<RankMemory*> memories_of(const std::vector<RankRegion>& regions) {
+  std::vector<RankMemory*> memories;
+  memories.reserve(regions.size());
+  for (const RankRegion& each : regions) memories.push_back(&each.memory());
+  return memories;
+}
+
+}  // namespace
+
+class HostGroup::Watching : public Watch {
+ public:
+  Watching(const HostRanks& ranks, const Phases& phases, Clock::time_point deadline)
+      : ranks_(ranks), phases_(phases), deadline_(deadline) {}
+
+  void check(int /*rank*/) override {
+    ranks_.check_usable();
+    const auto gone = ranks_.gone();
+    // What a rank published before counts.
+    for (const auto& error : gone) {
+      if (error && !phases_.has_published(error->rank())) throw *error;
+    }
+    const auto now = Clock::now();
+    if (now < deadline_) return;
+    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - begin_);
+    const std::vector<int> names = missing();
+    throw HostError(names, text_of("timed out after ", waited.count(),
+                                   "ms: ", names.empty() ? "a rank" : list_of_ranks(names),
+                                   names.empty() ? " came too late" : " did not come"));
+  }
+
+ private:
+  std::vector<int> missing() const {
+    std::vector<int> names;
+    for (int rank = 0; rank < ranks_.count(); ++rank) {
+      if (rank == ranks_.me() || phases_.has_published(rank)) continue;
+      names.push_back(ranks_.name_of(rank));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const HostRanks& ranks_;
+  const Phases& phases_;
+  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point deadline_;
+};
+
+Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int rank,
+                                                   std::vector<int> names,
+                                                   const std::vector<std::string>& cards,
+                                                   Clock::time_point deadline) {
+  const int ranks = static_cast<int>(cards.size());
+  const MemorySizes sizes = memory_sizes(ranks);
+  auto mine = RankRegion::create(rank, sizes);
+  if (!mine) return mine.error();
+  auto peers = meeting.meet(cards, mine->descriptor(), deadline);
+  if (!peers) return peers.error();
+  mine->close_descriptor();
+  std::vector<RankRegion> regions;
+  std::vector<UniqueFd> presences;
+  for (int each = 0; each < ranks; ++each) {
+    HostPeer& peer = (*peers)[static_cast<std::size_t>(each)];
+    presences.push_back(std::move(peer.presence));
+    if (each == rank) {
+      regions.push_back(std::move(*mine));
+      continue;
+    }
+    auto region = RankRegion::map(std::move(peer.memory), each, sizes);
+    if (!region) return region.error();
+    regions.push_back(std::move(*region));
+  }
+  const int cpus = std::max(static_cast<int>(usable_cpus().size()), 1);
+  return std::unique_ptr<HostGroup>(new HostGroup(rank, std::move(names), sizes, std::move(regions),
+                                                  std::move(presences), wait_policy(ranks, cpus)));
+}
+
+HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
+                     std::vector<RankRegion> regions, std::vector<UniqueFd> presences,
+                     WaitPolicy policy)
+    : regions_(std::move(regions)),
+      ranks_(rank, std::move(names), memories_of(regions_), std::move(presences)),
+      phases_(ranks_.memories(), sizes, rank, policy),
+      collectives_(phases_, ranks_.names()),
+      mailbox_(std::make_unique<Mailbox>(ranks_, sizes, policy)) {}
+
+HostGroup::~HostGroup() {
+  mailbox_.reset();
+  ranks_.leave();
+  phases_.wake_everybody();
+}
+
+void HostGroup::destroy(HostGroup* group) {
+  if (group->mailbox_->is_own_thread()) {
+    std::thread([group] { delete group; }).detach();
+  } else {
+    delete group;
+  }
+}
+
+void HostGroup::run(Clock::time_point deadline, const Call& call) {
+  ranks_.check_usable();
+  Watching watch(ranks_, phases_, deadline);
+  try {
+    call(collectives_, watch);
+  } catch (const HostError& error) {
+    ranks_.fail(error);
+    wake_everybody();
+    throw;
+  }
+}
+
+void HostGroup::abort() {
+  ranks_.abort();
+  wake_everybody();
+}
+
+void HostGroup::wake_everybody() const {
+  phases_.wake_everybody();
+  mailbox_->wake_everybody();
+}
+
+}  // namespace distrun::shm

@@ -1,0 +1,72 @@
+// The ranks of one host as a group: their memory, collectives and messages.
+//
+//     auto group = HostGroup::join(*meeting, rank, names, cards, deadline);
+//     (*group)->run(deadline, [&](HostCollectives& collectives, Watch& watch) {
+//       collectives.all_reduce(data, count, how, watch);
+//     });
+//     auto message = (*group)->mailbox().send(…);
+//
+// If a call fails, it fails on all ranks: those that wait for this rank learn at once that a call
+// of this one failed, and why. From then on every call fails on this rank.
+//
+// Threads: one calls run(); any may call the others.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/shm/host/host_collectives.h"
+#include "backends/shm/host/host_meeting.h"
+#include "backends/shm/host/host_ranks.h"
+#include "backends/shm/host/mailbox.h"
+#include "backends/shm/host/phases.h"
+#include "backends/shm/host/rank_region.h"
+#include "distrun/result.h"
+
+namespace distrun::shm {
+
+class HostGroup {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Call = std::function<void(HostCollectives&, Watch&)>;
+
+  // `names` are the ranks' numbers in messages; `cards` are those of all ranks. Blocks until all
+  // have come, or until the deadline.
+  static Result<std::unique_ptr<HostGroup>> join(HostMeeting& meeting, int rank,
+                                                 std::vector<int> names,
+                                                 const std::vector<std::string>& cards,
+                                                 Clock::time_point deadline);
+  // Waits for the messages that this rank sends, and tells the other ranks that it has left.
+  ~HostGroup();
+  HostGroup(const HostGroup&) = delete;
+  HostGroup& operator=(const HostGroup&) = delete;
+
+  // Deletes a group, on another thread if this is the mailbox's, for whose end the group waits.
+  static void destroy(HostGroup* group);
+
+  // Throws HostError.
+  void run(Clock::time_point deadline, const Call& call);
+
+  Mailbox& mailbox() { return *mailbox_; }
+
+  // Ends the call that is running, the messages under way, and all later ones.
+  void abort();
+
+ private:
+  class Watching;
+
+  HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
+            std::vector<RankRegion> regions, std::vector<UniqueFd> presences, WaitPolicy policy);
+  void wake_everybody() const;
+
+  const std::vector<RankRegion> regions_;
+  HostRanks ranks_;
+  Phases phases_;
+  HostCollectives collectives_;
+  std::unique_ptr<Mailbox> mailbox_;
+};
+
+}  // namespace distrun::shm

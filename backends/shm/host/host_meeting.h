@@ -1,0 +1,59 @@
+// Ranks of one host exchange their memory, through Unix sockets.
+//
+//     auto meeting = HostMeeting::open(rank, ranks);
+//     store->set(key_of(rank), meeting->card());
+//     auto peers = meeting->meet(cards_of_all_ranks, memory.get(), deadline);
+//
+// The sockets have no name in the file system, so nothing is left of a killed process. A card names
+// the socket, the host and a secret that peers have to know.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/os/unique_fd.h"
+#include "distrun/result.h"
+
+namespace distrun::shm {
+
+struct HostPeer {
+  UniqueFd memory;  // The file that the peer gave. Not checked.
+  // Readable once the peer has ended: a pidfd, or a socket where the kernel has none.
+  UniqueFd presence;
+};
+
+class HostMeeting {
+ public:
+  static Result<HostMeeting> open(int rank, int ranks);
+
+  // What the other ranks need to know of this one. Printable.
+  const std::string& card() const { return card_; }
+
+  // The ranks whose cards are not of this rank's host. Without them, meet() can work.
+  std::vector<int> elsewhere(const std::vector<std::string>& cards) const;
+
+  // Gives `memory` to all other ranks and returns what they gave, by rank; this rank's element is
+  // empty. Blocks until all have come, or until the deadline; then the error names those missing.
+  Result<std::vector<HostPeer>> meet(const std::vector<std::string>& cards, int memory,
+                                     std::chrono::steady_clock::time_point deadline);
+
+ private:
+  HostMeeting(int rank, UniqueFd socket, std::string host, std::string secret, std::string card)
+      : rank_(rank),
+        socket_(std::move(socket)),
+        host_(std::move(host)),
+        secret_(std::move(secret)),
+        card_(std::move(card)) {}
+
+  int rank_;
+  UniqueFd socket_;
+  std::string host_;
+  std::string secret_;
+  std::string card_;
+};
+
+}  // namespace distrun::shm

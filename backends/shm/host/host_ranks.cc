@@ -1,0 +1,93 @@
+#include "backends/shm/host/host_ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <poll.h>
+
+#include "backends/shm/host/text_of.h"
+
+namespace distrun::shm {
+
+namespace {
+
+// Another process may write to it at any time.
+std::string reason_in(const Heading& heading) {
+  std::array<char, sizeof(heading.reason)> text = heading.reason;
+  text.back() = '\0';
+  return text.data();
+}
+
+}  // namespace
+
+HostRanks::HostRanks(int me, std::vector<int> names, std::vector<RankMemory*> memories,
+                     std::vector<UniqueFd> presences)
+    : me_(me),
+      names_(std::move(names)),
+      memories_(std::move(memories)),
+      presences_(std::move(presences)) {}
+
+std::vector<std::optional<HostError>> HostRanks::gone() const {
+  using Kind = HostError::Kind;
+  std::vector<pollfd> presences;
+  presences.reserve(presences_.size());
+  for (const UniqueFd& each : presences_) {
+    presences.push_back({.fd = each.get(), .events = POLLIN, .revents = 0});
+  }
+  ::poll(presences.data(), presences.size(), 0);
+  std::vector<std::optional<HostError>> all(memories_.size());
+  for (int rank = 0; rank < count(); ++rank) {
+    if (rank == me_) continue;
+    const auto index = static_cast<std::size_t>(rank);
+    const Heading& its = memory(rank).heading;
+    const auto state = its.state.load(std::memory_order_acquire);
+    if (state == RankState::kFailed) {
+      all[index].emplace(Kind::kFailed, rank,
+                         text_of("a call failed on rank ", name_of(rank), ": ", reason_in(its)));
+    } else if (state == RankState::kLeft) {
+      all[index].emplace(Kind::kLeft, rank, text_of("rank ", name_of(rank), " has left the group"));
+    } else if (presences[index].revents != 0) {
+      all[index].emplace(Kind::kEnded, rank, text_of("rank ", name_of(rank), " has ended"));
+    }
+  }
+  return all;
+}
+
+void HostRanks::fail(const HostError& error) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return;
+  failure_.emplace(error.kind(), error.rank(),
+                   text_of("an earlier call of the group failed: ", error.what()));
+  has_failed_ = true;
+  Heading& mine = memory(me_).heading;
+  const std::string_view why = error.what();
+  const std::size_t size = std::min(why.size(), mine.reason.size() - 1);
+  std::memcpy(mine.reason.data(), why.data(), size);
+  mine.reason[size] = '\0';
+  mine.state.store(RankState::kFailed, std::memory_order_release);
+}
+
+void HostRanks::leave() {
+  auto alive = RankState::kAlive;
+  memory(me_).heading.state.compare_exchange_strong(alive, RankState::kLeft,
+                                                    std::memory_order_acq_rel);
+}
+
+void HostRanks::abort() {
+  is_aborted_ = true;
+  leave();
+}
+
+void HostRanks::check_usable() const {
+  if (is_aborted_) {
+    throw HostError(HostError::Kind::kAborted, me_, "the group has been aborted");
+  }
+  if (!has_failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw *failure_;
+}
+
+}  // namespace distrun::shm

@@ -1,0 +1,58 @@
+// What became of the ranks of a group: which have left it, failed or ended.
+//
+//     HostRanks ranks(me, names, memories, presences);
+//     if (auto lost = ranks.why_gone(peer)) throw *lost;
+//     ranks.fail(error);        // Tells the others.
+//
+// Thread safety: any thread.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/shm/host/host_error.h"
+#include "backends/shm/host/rank_memory.h"
+#include "common/os/unique_fd.h"
+
+namespace distrun::shm {
+
+class HostRanks {
+ public:
+  // By rank. `names` are the ranks' numbers in messages; this rank's presence is empty.
+  HostRanks(int me, std::vector<int> names, std::vector<RankMemory*> memories,
+            std::vector<UniqueFd> presences);
+
+  int me() const { return me_; }
+  int count() const { return static_cast<int>(memories_.size()); }
+  int name_of(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
+  const std::vector<int>& names() const { return names_; }
+  RankMemory& memory(int rank) const { return *memories_[static_cast<std::size_t>(rank)]; }
+  const std::vector<RankMemory*>& memories() const { return memories_; }
+
+  // The error for each rank that is gone; what it did before may still count. Costs a system call.
+  std::vector<std::optional<HostError>> gone() const;
+
+  // A call of this rank failed: the others learn it, and every later check_usable() throws.
+  void fail(const HostError& error);
+  // This rank takes part in nothing any more. Both wake nobody.
+  void leave();
+  void abort();
+
+  // Throws if a call has failed here, or abort() was called.
+  void check_usable() const;
+
+ private:
+  const int me_;
+  const std::vector<int> names_;
+  const std::vector<RankMemory*> memories_;
+  const std::vector<UniqueFd> presences_;
+  std::atomic<bool> is_aborted_ = false;
+  std::atomic<bool> has_failed_ = false;
+  mutable std::mutex mutex_;
+  std::optional<HostError> failure_;  // The first.
+};
+
+}  // namespace distrun::shm

@@ -1,0 +1,87 @@
+#include "backends/shm/host/phases.h"
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include <sched.h>
+
+#include "backends/shm/host/futex.h"
+
+namespace distrun::shm {
+
+namespace {
+
+std::uint32_t word_of(std::uint32_t phase) { return phase * 2; }
+
+// Phases wrap around.
+bool has_reached(std::uint32_t word, std::uint32_t phase) {
+  return static_cast<std::int32_t>((word & ~kHasSleeper) - word_of(phase)) >= 0;
+}
+
+}  // namespace
+
+WaitPolicy wait_policy(int ranks, int cpus) {
+  if (ranks <= cpus) return {.looks = 2000, .yields = 50};
+  return {.looks = 20, .yields = 200};
+}
+
+Phases::Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank,
+               WaitPolicy policy)
+    : memories_(std::move(memories)), rank_(rank), policy_(policy), sizes_(sizes) {}
+
+std::byte* Phases::begin(const CallFacts& facts, Watch& watch) {
+  // Whoever reads what this phase overwrites has not published the last phase yet.
+  if (!has_seen_all_) wait_for_all(watch);
+  ++phase_;
+  has_seen_all_ = false;
+  cell(rank_).facts = facts;
+  return slot_of(memory(rank_), phase_, sizes_);
+}
+
+void Phases::publish() {
+  auto& word = cell(rank_).word;
+  const std::uint32_t old = word.exchange(word_of(phase_), std::memory_order_acq_rel);
+  if ((old & kHasSleeper) != 0) wake_sleepers(word);
+}
+
+bool Phases::has_published(int rank) const {
+  return has_reached(cell(rank).word.load(std::memory_order_acquire), phase_);
+}
+
+void Phases::wait_for(int rank, Watch& watch) {
+  for (int look = 0; look < policy_.looks; ++look) {
+    if (has_published(rank)) return;
+    pause_briefly();
+  }
+  for (int yield = 0; yield < policy_.yields; ++yield) {
+    if (has_published(rank)) return;
+    ::sched_yield();
+  }
+  auto& word = cell(rank).word;
+  for (;;) {
+    std::uint32_t seen = word.load(std::memory_order_acquire);
+    if (has_reached(seen, phase_)) return;
+    if ((seen & kHasSleeper) == 0 &&
+        !word.compare_exchange_strong(seen, seen | kHasSleeper, std::memory_order_acq_rel)) {
+      continue;
+    }
+    watch.check(rank);
+    sleep_on(word, seen | kHasSleeper, kLookAround);
+  }
+}
+
+void Phases::wait_for_all(Watch& watch) {
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank != rank_) wait_for(rank, watch);
+  }
+  has_seen_all_ = true;
+}
+
+void Phases::wake_everybody() const {
+  for (RankMemory* each : memories_) {
+    for (Cell& cell : each->cells) wake_sleepers(cell.word);
+  }
+}
+
+}  // namespace distrun::shm

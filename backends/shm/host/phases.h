@@ -1,0 +1,80 @@
+// The phases of a group's collectives: a rank publishes what it wrote, and waits for the others.
+//
+//     Phases phases(memories, rank, watch);
+//     std::memcpy(phases.begin(facts), mine, bytes);   // The slot of the next phase.
+//     phases.publish();
+//     phases.wait_for_all();
+//     … phases.slot(peer) …                            // Until the next begin().
+//
+// A wait first watches the flag, then lets other threads run, then sleeps (futex) until the peer
+// publishes; ranks beyond the number of CPUs stay fast that way, and waiting ranks burn no CPU.
+// While it sleeps, it asks the Watch several times a second whether to go on.
+//
+// Memory order: publish() releases what the rank wrote, and a wait acquires it. Nothing else orders
+// the ranks. Thread safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/shm/host/rank_memory.h"
+
+namespace distrun::shm {
+
+// Decides whether a wait goes on.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // Called while `rank` has not published `phase`. Throws to end the wait.
+  virtual void check(int rank) = 0;
+};
+
+struct WaitPolicy {
+  int looks = 0;   // How often to look at a flag without a pause in between.
+  int yields = 0;  // How often to let other threads run and look again.
+};
+// For ranks that may run on `cpus` CPUs.
+WaitPolicy wait_policy(int ranks, int cpus);
+
+class Phases {
+ public:
+  Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank, WaitPolicy policy);
+
+  // Begins the next phase and returns this rank's slot. Waits until no rank reads what it
+  // contained.
+  std::byte* begin(const CallFacts& facts, Watch& watch);
+  // This rank's bytes in its cell, of the phase that has begun.
+  std::byte* inline_bytes() { return cell(rank_).bytes.data(); }
+  void publish();
+
+  // Waits until the rank has published the phase.
+  void wait_for(int rank, Watch& watch);
+  void wait_for_all(Watch& watch);
+  bool has_published(int rank) const;
+
+  // What the rank published: valid after a wait for it, until this rank's next publish().
+  const CallFacts& facts(int rank) const { return cell(rank).facts; }
+  const std::byte* slot(int rank) const { return slot_of(memory(rank), phase_, sizes_); }
+  const std::byte* inline_bytes(int rank) const { return cell(rank).bytes.data(); }
+
+  int rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(memories_.size()); }
+  std::size_t slot_bytes() const { return sizes_.slot_bytes; }
+
+  // Ends the sleep of every thread that waits for any rank, so that it asks its Watch.
+  void wake_everybody() const;
+
+ private:
+  RankMemory& memory(int rank) const { return *memories_[static_cast<std::size_t>(rank)]; }
+  Cell& cell(int rank) const { return memory(rank).cells[phase_ % 2]; }
+
+  const std::vector<RankMemory*> memories_;
+  const int rank_;
+  const WaitPolicy policy_;
+  const MemorySizes sizes_;
+  std::uint32_t phase_ = 0;
+  bool has_seen_all_ = true;  // In this phase.
+};
+
+}  // namespace distrun::shm

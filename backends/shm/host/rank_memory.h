@@ -1,0 +1,123 @@
+// The memory by which the ranks of one host exchange data: each rank has one file in memory, which
+// all of them map. This header says what lies where in it; it depends on nothing but the machine.
+//
+//     | heading | bell | cell 0 | cell 1 | slot 0 | slot 1 | ring from rank 0 | ring from rank 1 |
+//     …
+//
+// A collective consists of phases, which all ranks of the group count alike. In phase k a rank
+// writes only its cell and its slot number k % 2, and publishes them by storing k in the cell. It
+// may write them again in phase k + 2: by then it has seen every other rank in phase k + 1, so none
+// of them still reads what belongs to phase k (phases.h).
+//
+// Messages from one rank to another pass through the receiver's ring for the sender (mailbox.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace distrun::shm {
+
+inline constexpr std::size_t kLineBytes = 64;
+// Two lines, because processors fetch pairs of lines.
+inline constexpr std::size_t kApartBytes = 2 * kLineBytes;
+
+// What a rank is about to do. Ranks compare it before they believe each other's data.
+struct CallFacts {
+  std::uint64_t bytes = 0;     // Of this rank's tensor, or of each rank's part.
+  std::uint32_t number = 0;    // Of the collective in the group.
+  std::int32_t root = -1;      // -1 if the collective has none.
+  std::uint8_t kind = 0;       // A CallKind.
+  std::uint8_t element = 0;    // An Element, or kAnyElement.
+  std::uint8_t reduction = 0;  // A Reduction.
+
+  friend bool operator==(const CallFacts&, const CallFacts&) = default;
+};
+
+inline constexpr std::size_t kInlineBytes = 24;
+
+// The facts and the first bytes of a phase are in the line that says that they are there: a small
+// message costs one line.
+struct alignas(kApartBytes) Cell {
+  // Twice the phase; plus one if some rank sleeps until it changes.
+  std::atomic<std::uint32_t> word = 0;
+  std::uint32_t unused = 0;
+  CallFacts facts;
+  std::array<std::byte, kInlineBytes> bytes{};
+};
+static_assert(sizeof(CallFacts) == 24);
+static_assert(offsetof(Cell, bytes) + kInlineBytes <= kLineBytes);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+enum class RankState : std::uint32_t {
+  kAlive,
+  kLeft,    // The group was destroyed on this rank.
+  kFailed,  // A collective failed on this rank, so that it can take part in no other.
+};
+
+struct alignas(kApartBytes) Heading {
+  std::uint64_t magic = 0;
+  std::uint32_t version = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t ring_bytes = 0;
+  std::atomic<RankState> state = RankState::kAlive;
+  // Why a collective failed on this rank; written before the state. Ends with a zero.
+  std::array<char, 512> reason{};
+};
+
+inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
+inline constexpr std::uint32_t kRankMemoryVersion = 1;
+
+// Changes whenever a message may go on: one came, or the rings of others have room again.
+struct alignas(kApartBytes) Bell {
+  // Even numbers count; the lowest bit says that a thread of the rank sleeps until it changes.
+  std::atomic<std::uint32_t> word = 0;
+};
+
+struct RankMemory {
+  Heading heading;
+  Bell bell;
+  std::array<Cell, 2> cells;
+};
+
+// Bytes from one rank to another, counted from the first.
+struct Ring {
+  alignas(kApartBytes) std::atomic<std::uint64_t> written = 0;  // By the sender.
+  alignas(kApartBytes) std::atomic<std::uint64_t> read = 0;     // By the receiver.
+};
+
+inline constexpr std::size_t kPageBytes = 4096;
+static_assert(sizeof(RankMemory) <= kPageBytes);
+
+// Which all ranks of a group know.
+struct MemorySizes {
+  int ranks = 1;
+  std::size_t slot_bytes = 0;  // A multiple of a page.
+  std::size_t ring_bytes = 0;  // A power of two, and a multiple of a page.
+
+  std::size_t with_slots() const { return kPageBytes + 2 * slot_bytes; }
+  std::size_t ring_stride() const { return kPageBytes + ring_bytes; }
+  std::size_t all() const { return with_slots() + static_cast<std::size_t>(ranks) * ring_stride(); }
+};
+
+inline std::byte* slot_of(RankMemory& memory, std::uint32_t phase, const MemorySizes& sizes) {
+  return reinterpret_cast<std::byte*>(&memory) + kPageBytes + (phase % 2) * sizes.slot_bytes;
+}
+
+inline std::byte* ring_page(RankMemory& memory, int from, const MemorySizes& sizes) {
+  return reinterpret_cast<std::byte*>(&memory) + sizes.with_slots() +
+         static_cast<std::size_t>(from) * sizes.ring_stride();
+}
+// Memory of zeros is an empty ring.
+inline Ring& ring_of(RankMemory& memory, int from, const MemorySizes& sizes) {
+  return *reinterpret_cast<Ring*>(ring_page(memory, from, sizes));
+}
+inline std::byte* ring_data(RankMemory& memory, int from, const MemorySizes& sizes) {
+  return ring_page(memory, from, sizes) + kPageBytes;
+}
+
+}  // namespace distrun::shm

@@ -1,0 +1,80 @@
+#include "backends/shm/host/rank_region.h"
+
+#include <cstring>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace distrun::shm {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+constexpr MemorySizes kSizes{.ranks = 3, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes};
+
+UniqueFd copy_of(int descriptor) { return UniqueFd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
+
+std::string map_error(UniqueFd file, int rank, const MemorySizes& sizes) {
+  const auto region = RankRegion::map(std::move(file), rank, sizes);
+  return region ? "" : region.error().message;
+}
+
+TEST(RankRegionTest, TwoMappingsShowTheSameMemory) {
+  const auto mine = RankRegion::create(1, kSizes).value();
+  const auto theirs = RankRegion::map(copy_of(mine.descriptor()), 1, kSizes).value();
+  slot_of(mine.memory(), 1, kSizes)[kPageBytes - 1] = std::byte{42};
+  EXPECT_EQ(slot_of(theirs.memory(), 1, kSizes)[kPageBytes - 1], std::byte{42});
+  ring_data(theirs.memory(), 2, kSizes)[kPageBytes - 1] = std::byte{43};
+  EXPECT_EQ(ring_data(mine.memory(), 2, kSizes)[kPageBytes - 1], std::byte{43});
+}
+
+TEST(RankRegionTest, ThePartsDoNotOverlapAndEndWithTheMemory) {
+  const auto region = RankRegion::create(0, kSizes).value();
+  RankMemory& memory = region.memory();
+  auto* begin = reinterpret_cast<std::byte*>(&memory);
+  EXPECT_EQ(slot_of(memory, 0, kSizes) - begin, kPageBytes);
+  EXPECT_EQ(slot_of(memory, 1, kSizes) - slot_of(memory, 0, kSizes), kPageBytes);
+  EXPECT_EQ(slot_of(memory, 2, kSizes), slot_of(memory, 0, kSizes));
+  EXPECT_EQ(reinterpret_cast<std::byte*>(&ring_of(memory, 0, kSizes)) - begin, 3 * kPageBytes);
+  EXPECT_EQ(ring_data(memory, 2, kSizes) + kPageBytes - begin, kSizes.all());
+}
+
+TEST(RankRegionTest, NobodyCanMakeTheMemoryShorter) {
+  const auto region = RankRegion::create(0, kSizes).value();
+  EXPECT_EQ(::ftruncate(region.descriptor(), 0), -1);
+}
+
+TEST(RankRegionTest, AFileThatCanBecomeShorterIsRejected) {
+  UniqueFd file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(kSizes.all())), 0);
+  EXPECT_EQ(map_error(std::move(file), 1, kSizes),
+            "rank 1 of the group shares memory whose size may change");
+}
+
+TEST(RankRegionTest, MemoryOfAnotherSizeIsRejected) {
+  const auto region = RankRegion::create(1, kSizes).value();
+  MemorySizes larger = kSizes;
+  larger.ring_bytes *= 2;
+  EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, larger),
+              EndsWith("bytes; expected 49152: do all ranks run the same version?"));
+}
+
+TEST(RankRegionTest, MemoryInAnotherFormatIsRejected) {
+  const auto region = RankRegion::create(1, kSizes).value();
+  region.memory().heading.version = 99;
+  EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, kSizes),
+              HasSubstr("shares memory in another format: do all ranks run the same version"));
+}
+
+TEST(RankRegionTest, MemoryOfAnotherRankIsRejected) {
+  const auto region = RankRegion::create(1, kSizes).value();
+  EXPECT_EQ(map_error(copy_of(region.descriptor()), 2, kSizes),
+            "rank 2 of the group shares memory of rank 1 of 3; expected rank 2 of 3");
+}
+
+}  // namespace
+}  // namespace distrun::shm

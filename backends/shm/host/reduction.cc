@@ -1,0 +1,351 @@
+#include "backends/shm/host/reduction.h"
+
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <limits>
+#include <type_traits>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+namespace distrun::shm {
+
+namespace {
+
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class T>
+inline constexpr bool kIsComplex<std::complex<T>> = true;
+
+// What an average divides by.
+template <class T>
+struct Divisor {
+  using Type = T;
+};
+template <class T>
+struct Divisor<std::complex<T>> {
+  using Type = T;
+};
+template <class T>
+using DivisorOf = typename Divisor<T>::Type;
+
+// In memory; std::complex<c10::Half> is not specified.
+struct ComplexHalf {
+  c10::Half real, imag;
+};
+
+// The type in which a type's values are combined.
+template <class T>
+struct Combined {
+  using Type = T;
+};
+template <>
+struct Combined<c10::Half> {
+  using Type = float;
+};
+template <>
+struct Combined<c10::BFloat16> {
+  using Type = float;
+};
+template <>
+struct Combined<ComplexHalf> {
+  using Type = std::complex<float>;
+};
+
+template <class T>
+typename Combined<T>::Type load(const T& value) {
+  if constexpr (std::is_same_v<T, ComplexHalf>) {
+    return {value.real, value.imag};
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+T store(const typename Combined<T>::Type& value) {
+  if constexpr (std::is_same_v<T, ComplexHalf>) {
+    return {value.real(), value.imag()};
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// Wraps around, as LibTorch's integers do; signed overflow is undefined in C++.
+template <class T, class Act>
+T wrapping(T a, T b, const Act& act) {
+  if constexpr (std::is_integral_v<T>) {
+    // Types below int would be promoted to int, whose products overflow.
+    using Wide =
+        std::conditional_t<sizeof(T) < sizeof(unsigned), unsigned, std::make_unsigned_t<T>>;
+    return static_cast<T>(act(static_cast<Wide>(a), static_cast<Wide>(b)));
+  } else {
+    return act(a, b);
+  }
+}
+
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+struct Product {
+  template <class T>
+  static T of(T a, T b) {
+    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+// As at::minimum and at::maximum, NaN wins.
+struct Min {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a != a) return a;
+      return b < a || b != b ? b : a;
+    } else {
+      return std::min(a, b);
+    }
+  }
+};
+struct Max {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a != a) return a;
+      return a < b || b != b ? b : a;
+    } else {
+      return std::max(a, b);
+    }
+  }
+};
+struct BitwiseAnd {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitwiseOr {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitwiseXor {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+struct Sources {
+  const std::byte* const* begin;
+  int count;
+
+  template <class T>
+  const T* at(int index) const {
+    return reinterpret_cast<const T*>(begin[index]);
+  }
+};
+
+// Fits the first-level cache twice.
+constexpr std::size_t kBlockBytes = 8192;
+
+template <class T, class Operation>
+void combine(const Sources& sources, std::size_t count, DivisorOf<T> divisor, T* result) {
+  if (sources.count == 2) {
+    const T* a = sources.at<T>(0);
+    const T* b = sources.at<T>(1);
+    if (divisor == DivisorOf<T>(1)) {
+      for (std::size_t i = 0; i < count; ++i) result[i] = Operation::of(a[i], b[i]);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) result[i] = Operation::of(a[i], b[i]) / divisor;
+    }
+    return;
+  }
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
+  std::array<T, kBlock> sum;
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t size = std::min(kBlock, count - begin);
+    std::copy_n(sources.at<T>(0) + begin, size, sum.data());
+    for (int source = 1; source < sources.count; ++source) {
+      const T* values = sources.at<T>(source) + begin;
+      for (std::size_t i = 0; i < size; ++i) sum[i] = Operation::of(sum[i], values[i]);
+    }
+    if (divisor != DivisorOf<T>(1)) {
+      for (std::size_t i = 0; i < size; ++i) sum[i] = sum[i] / divisor;
+    }
+    std::copy_n(sum.data(), size, result + begin);
+  }
+}
+
+// For types whose values are combined in another type.
+template <class T, class Operation, class Wide>
+void combine_wide(const Sources& sources, std::size_t count, DivisorOf<Wide> divisor, T* result) {
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(Wide);
+  std::array<Wide, kBlock> sum;
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t size = std::min(kBlock, count - begin);
+    const T* first = sources.at<T>(0) + begin;
+    for (std::size_t i = 0; i < size; ++i) sum[i] = load(first[i]);
+    for (int source = 1; source < sources.count; ++source) {
+      const T* values = sources.at<T>(source) + begin;
+      for (std::size_t i = 0; i < size; ++i) sum[i] = Operation::of(sum[i], load(values[i]));
+    }
+    for (std::size_t i = 0; i < size; ++i) result[begin + i] = store<T>(sum[i] / divisor);
+  }
+}
+
+template <class T, class Operation>
+void run(const Sources& sources, std::size_t count, bool is_average, std::byte* result) {
+  using Wide = typename Combined<T>::Type;
+  const auto divisor = static_cast<DivisorOf<Wide>>(is_average ? sources.count : 1);
+  if constexpr (std::is_same_v<T, Wide>) {
+    combine<T, Operation>(sources, count, divisor, reinterpret_cast<T*>(result));
+  } else {
+    combine_wide<T, Operation, Wide>(sources, count, divisor, reinterpret_cast<T*>(result));
+  }
+}
+
+template <class T>
+void run(Reduction reduction, const Sources& sources, std::size_t count, std::byte* result) {
+  constexpr bool kHasOrder = !kIsComplex<typename Combined<T>::Type>;
+  switch (reduction) {
+    case Reduction::kSum:
+      return run<T, Sum>(sources, count, false, result);
+    case Reduction::kAverage:
+      return run<T, Sum>(sources, count, true, result);
+    case Reduction::kProduct:
+      if constexpr (kHasOrder) run<T, Product>(sources, count, false, result);
+      return;
+    case Reduction::kMin:
+      if constexpr (kHasOrder) run<T, Min>(sources, count, false, result);
+      return;
+    case Reduction::kMax:
+      if constexpr (kHasOrder) run<T, Max>(sources, count, false, result);
+      return;
+    case Reduction::kBitwiseAnd:
+      if constexpr (std::is_integral_v<T>) run<T, BitwiseAnd>(sources, count, false, result);
+      return;
+    case Reduction::kBitwiseOr:
+      if constexpr (std::is_integral_v<T>) run<T, BitwiseOr>(sources, count, false, result);
+      return;
+    case Reduction::kBitwiseXor:
+      if constexpr (std::is_integral_v<T>) run<T, BitwiseXor>(sources, count, false, result);
+      return;
+  }
+}
+
+// Bytes that are 0 or 1, and stay so.
+Reduction of_bools(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMax:
+      return Reduction::kBitwiseOr;
+    case Reduction::kProduct:
+    case Reduction::kMin:
+      return Reduction::kBitwiseAnd;
+    default:
+      return reduction;
+  }
+}
+
+bool is_floating(Element element) {
+  return element == Element::kHalf || element == Element::kBFloat16 ||
+         element == Element::kFloat32 || element == Element::kFloat64;
+}
+
+bool is_complex(Element element) {
+  return element == Element::kComplexHalf || element == Element::kComplex64 ||
+         element == Element::kComplex128;
+}
+
+}  // namespace
+
+std::size_t bytes_of(Element element) {
+  switch (element) {
+    case Element::kBool:
+    case Element::kUint8:
+    case Element::kInt8:
+      return 1;
+    case Element::kInt16:
+    case Element::kUint16:
+    case Element::kHalf:
+    case Element::kBFloat16:
+      return 2;
+    case Element::kInt32:
+    case Element::kUint32:
+    case Element::kFloat32:
+    case Element::kComplexHalf:
+      return 4;
+    case Element::kInt64:
+    case Element::kUint64:
+    case Element::kFloat64:
+    case Element::kComplex64:
+      return 8;
+    case Element::kComplex128:
+      return 16;
+  }
+  return 1;
+}
+
+bool is_defined(const Reducing& what) {
+  const bool is_whole = !is_floating(what.element) && !is_complex(what.element);
+  switch (what.reduction) {
+    case Reduction::kSum:
+      return true;
+    case Reduction::kAverage:
+      return !is_whole;
+    case Reduction::kProduct:
+    case Reduction::kMin:
+    case Reduction::kMax:
+      return !is_complex(what.element);
+    case Reduction::kBitwiseAnd:
+    case Reduction::kBitwiseOr:
+    case Reduction::kBitwiseXor:
+      return is_whole;
+  }
+  return false;
+}
+
+void reduce(const Reducing& what, const std::byte* const* sources, int source_count,
+            std::size_t count, std::byte* result) {
+  const Sources all{sources, source_count};
+  const Reduction how = what.reduction;
+  switch (what.element) {
+    case Element::kBool:
+      return run<std::uint8_t>(of_bools(how), all, count, result);
+    case Element::kUint8:
+      return run<std::uint8_t>(how, all, count, result);
+    case Element::kInt8:
+      return run<std::int8_t>(how, all, count, result);
+    case Element::kInt16:
+      return run<std::int16_t>(how, all, count, result);
+    case Element::kInt32:
+      return run<std::int32_t>(how, all, count, result);
+    case Element::kInt64:
+      return run<std::int64_t>(how, all, count, result);
+    case Element::kUint16:
+      return run<std::uint16_t>(how, all, count, result);
+    case Element::kUint32:
+      return run<std::uint32_t>(how, all, count, result);
+    case Element::kUint64:
+      return run<std::uint64_t>(how, all, count, result);
+    case Element::kHalf:
+      return run<c10::Half>(how, all, count, result);
+    case Element::kBFloat16:
+      return run<c10::BFloat16>(how, all, count, result);
+    case Element::kFloat32:
+      return run<float>(how, all, count, result);
+    case Element::kFloat64:
+      return run<double>(how, all, count, result);
+    case Element::kComplexHalf:
+      return run<ComplexHalf>(how, all, count, result);
+    case Element::kComplex64:
+      return run<std::complex<float>>(how, all, count, result);
+    case Element::kComplex128:
+      return run<std::complex<double>>(how, all, count, result);
+  }
+}
+
+}  // namespace distrun::shm

@@ -1,0 +1,167 @@
+// Against LibTorch's operators, applied to the sources one after the other.
+#include "backends/shm/host/reduction.h"
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace distrun::shm {
+namespace {
+
+struct Type {
+  Element element;
+  at::ScalarType type;
+};
+
+constexpr Type kTypes[] = {
+    {Element::kBool, at::kBool},
+    {Element::kUint8, at::kByte},
+    {Element::kInt8, at::kChar},
+    {Element::kInt16, at::kShort},
+    {Element::kInt32, at::kInt},
+    {Element::kInt64, at::kLong},
+    {Element::kHalf, at::kHalf},
+    {Element::kBFloat16, at::kBFloat16},
+    {Element::kFloat32, at::kFloat},
+    {Element::kFloat64, at::kDouble},
+    {Element::kComplexHalf, at::kComplexHalf},
+    {Element::kComplex64, at::kComplexFloat},
+    {Element::kComplex128, at::kComplexDouble},
+};
+
+std::ostream& operator<<(std::ostream& out, const Type& type) { return out << type.type; }
+
+at::Tensor combined(Reduction reduction, const at::Tensor& a, const at::Tensor& b) {
+  const bool is_bool = a.scalar_type() == at::kBool;
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kAverage:
+      return a + b;
+    case Reduction::kProduct:
+      return a * b;
+    case Reduction::kMin:
+      return is_bool ? at::logical_and(a, b) : at::minimum(a, b);
+    case Reduction::kMax:
+      return is_bool ? at::logical_or(a, b) : at::maximum(a, b);
+    case Reduction::kBitwiseAnd:
+      return at::bitwise_and(a, b);
+    case Reduction::kBitwiseOr:
+      return at::bitwise_or(a, b);
+    case Reduction::kBitwiseXor:
+      return at::bitwise_xor(a, b);
+  }
+  return {};
+}
+
+// Small types are combined as float, and rounded once.
+at::ScalarType combined_type(at::ScalarType type) {
+  if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
+  return type == at::kComplexHalf ? at::kComplexFloat : type;
+}
+
+// Of complex numbers, divides both parts.
+at::Tensor divided(const at::Tensor& sum, std::size_t by) {
+  const auto divisor = static_cast<double>(by);
+  if (!sum.is_complex()) return sum / divisor;
+  return at::view_as_complex(at::view_as_real(sum) / divisor);
+}
+
+at::Tensor expected(Reduction reduction, const std::vector<at::Tensor>& sources) {
+  const at::ScalarType type = sources[0].scalar_type();
+  at::Tensor result = sources[0].to(combined_type(type));
+  for (std::size_t i = 1; i < sources.size(); ++i) {
+    result = combined(reduction, result, sources[i].to(combined_type(type)));
+  }
+  if (reduction == Reduction::kAverage) result = divided(result, sources.size());
+  return result.to(type);
+}
+
+at::Tensor random_tensor(at::ScalarType type, std::int64_t count) {
+  if (type == at::kBool) return at::randint(2, {count}).to(at::kBool);
+  if (at::isIntegralType(type, false)) return at::randint(-128, 128, {count}).to(type);
+  if (at::isComplexType(type)) return at::randn({count}, at::kComplexDouble).to(type);
+  at::Tensor values = at::randn({count}, at::kDouble);
+  if (count > 5) {
+    values[3] = std::numeric_limits<double>::quiet_NaN();
+    values[5] = std::numeric_limits<double>::infinity();
+  }
+  return values.to(type);
+}
+
+at::Tensor reduced(const Reducing& what, const std::vector<at::Tensor>& sources,
+                   at::Tensor result) {
+  std::vector<const std::byte*> addresses;
+  addresses.reserve(sources.size());
+  for (const at::Tensor& each : sources) {
+    addresses.push_back(static_cast<const std::byte*>(each.const_data_ptr()));
+  }
+  reduce(what, addresses.data(), static_cast<int>(sources.size()),
+         static_cast<std::size_t>(sources[0].numel()), static_cast<std::byte*>(result.data_ptr()));
+  return result;
+}
+
+bool have_same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const auto bytes = [](const at::Tensor& x) {
+    return std::string(static_cast<const char*>(x.const_data_ptr()), x.nbytes());
+  };
+  // The bits of a NaN are not specified.
+  const bool is_floating = at::isFloatingType(a.scalar_type());
+  return is_floating ? at::allclose(a, b, 0, 0, /*equal_nan=*/true) : bytes(a) == bytes(b);
+}
+
+class ReductionTest : public ::testing::TestWithParam<std::tuple<Type, Reduction>> {
+ protected:
+  void SetUp() override { at::manual_seed(1); }
+
+  static Type type() { return std::get<0>(GetParam()); }
+  static Reducing what() { return {type().element, std::get<1>(GetParam())}; }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ReductionTest,
+    ::testing::Combine(::testing::ValuesIn(kTypes),
+                       ::testing::Values(Reduction::kSum, Reduction::kAverage, Reduction::kProduct,
+                                         Reduction::kMin, Reduction::kMax, Reduction::kBitwiseAnd,
+                                         Reduction::kBitwiseOr, Reduction::kBitwiseXor)));
+
+TEST_P(ReductionTest, CombinesTheSourcesInTheirOrder) {
+  const at::ScalarType scalar = type().type;
+  const bool is_whole = at::isIntegralType(scalar, true);
+  const bool expects_defined = [&] {
+    switch (what().reduction) {
+      case Reduction::kAverage:
+        return !is_whole;
+      case Reduction::kProduct:
+      case Reduction::kMin:
+      case Reduction::kMax:
+        return !at::isComplexType(scalar);
+      case Reduction::kBitwiseAnd:
+      case Reduction::kBitwiseOr:
+      case Reduction::kBitwiseXor:
+        return is_whole;
+      default:
+        return true;
+    }
+  }();
+  ASSERT_EQ(is_defined(what()), expects_defined);
+  ASSERT_EQ(bytes_of(what().element), c10::elementSize(scalar));
+  if (!expects_defined) return;
+  for (const std::size_t count : {1, 2, 3, 5}) {
+    for (const std::int64_t numel : {0, 1, 7, 1024, 5003}) {
+      SCOPED_TRACE(std::to_string(count) + " sources of " + std::to_string(numel));
+      std::vector<at::Tensor> sources;
+      for (std::size_t i = 0; i < count; ++i) sources.push_back(random_tensor(scalar, numel));
+      const at::Tensor right = expected(what().reduction, sources);
+      EXPECT_TRUE(have_same_bits(reduced(what(), sources, at::empty_like(right)), right));
+      // A source may be the result.
+      EXPECT_TRUE(have_same_bits(reduced(what(), sources, sources.back()), right));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace distrun::shm

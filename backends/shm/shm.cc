@@ -1,0 +1,107 @@
+#include "backends/shm/shm.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "backends/group/collective_checks.h"
+#include "backends/shm/host/host_meeting.h"
+#include "backends/shm/shm_backend.h"
+#include "backends/shm/shm_tensors.h"
+#include "common/deadline.h"
+#include "common/text/rank_list.h"
+
+namespace distrun::internal {
+
+namespace {
+
+template <class T>
+T value_of(Result<T> result) {
+  TORCH_CHECK_WITH(DistBackendError, result.has_value(), "shm: ", result.error().message);
+  return std::move(*result);
+}
+
+std::string key_of(int rank) { return std::to_string(rank); }
+
+// Throws c10::DistBackendError, which names the ranks that have not set their keys.
+void wait_for_cards(const BackendRequest& request) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of(rank));
+  try {
+    request.store->wait(keys, request.timeout);
+  } catch (const c10::DistStoreError&) {
+    std::vector<int> missing;
+    for (int rank = 0; rank < request.size; ++rank) {
+      if (!request.store->check({key_of(rank)})) {
+        missing.push_back(request.ranks[static_cast<std::size_t>(rank)]);
+      }
+    }
+    std::sort(missing.begin(), missing.end());
+    TORCH_CHECK_WITH(DistBackendError, missing.empty(), "shm: ", list_of_ranks(missing),
+                     " did not come within ", request.timeout.count(), "ms");
+  }
+}
+
+std::vector<std::string> exchange_cards(const BackendRequest& request, const std::string& card) {
+  request.store->set(key_of(request.rank), std::vector<std::uint8_t>(card.begin(), card.end()));
+  wait_for_cards(request);
+  std::vector<std::string> cards;
+  cards.reserve(static_cast<std::size_t>(request.size));
+  for (int rank = 0; rank < request.size; ++rank) {
+    const std::vector<std::uint8_t> its = request.store->get(key_of(rank));
+    cards.emplace_back(its.begin(), its.end());
+  }
+  return cards;
+}
+
+class ShmTraits : public BackendTraits {
+ public:
+  void check_operation(const CallSite& site, const at::Tensor& tensor,
+                       const c10d::ReduceOp& op) const override {
+    if (tensor.is_sparse()) {
+      site.check(op == c10d::ReduceOp::SUM, "shm has no ", name_of(op),
+                 " of sparse tensors; expected SUM");
+      return;
+    }
+    site.check(op != c10d::ReduceOp::PREMUL_SUM, "shm has no PREMUL_SUM; expected SUM or AVG");
+    site.check(shm::can_reduce(tensor, op), "shm has no ", name_of(op), " of ",
+               tensor.scalar_type());
+  }
+
+  void check_device(const CallSite& site, const Name& name,
+                    const at::Tensor& tensor) const override {
+    site.check(tensor.is_cpu(), name, " is on ", tensor.device(), "; shm supports only the CPU");
+  }
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
+  const auto deadline = deadline_after(request.timeout);
+  auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
+  const std::vector<std::string> cards = exchange_cards(request, meeting.card());
+  std::vector<int> elsewhere;
+  for (const int rank : meeting.elsewhere(cards)) {
+    elsewhere.push_back(request.ranks[static_cast<std::size_t>(rank)]);
+  }
+  TORCH_CHECK_WITH(DistBackendError, elsewhere.empty(),
+                   "shm: ", elsewhere.empty() ? "" : list_of_ranks(elsewhere), " and rank ",
+                   request.ranks[static_cast<std::size_t>(request.rank)],
+                   " are on different hosts or in different network namespaces; use gloo");
+  auto group =
+      value_of(shm::HostGroup::join(meeting, request.rank, request.ranks, cards, deadline));
+  const std::shared_ptr<shm::HostGroup> shared(group.release(), &shm::HostGroup::destroy);
+  auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
+  options->group_name = request.group_name;
+  options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
+  return c10::make_intrusive<shm::ShmBackend>(request.rank, request.size, std::move(options),
+                                              shared);
+}
+
+std::shared_ptr<const BackendTraits> shm_traits() { return std::make_shared<ShmTraits>(); }
+
+}  // namespace distrun::internal

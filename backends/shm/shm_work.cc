@@ -1,0 +1,187 @@
+#include "backends/shm/shm_work.h"
+
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+namespace distrun::shm {
+
+namespace {
+
+c10::intrusive_ptr<c10::ivalue::Future> make_future(std::size_t lists) {
+  const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+  return c10::make_intrusive<c10::ivalue::Future>(lists > 1 ? c10::ListType::create(list) : list);
+}
+
+}  // namespace
+
+ShmWork::ShmWork(const Facts& facts, TensorLists outputs)
+    : Work(facts.rank, facts.type, facts.title),
+      number_(facts.number),
+      outputs_(std::move(outputs)) {}
+
+bool ShmWork::wait(std::chrono::milliseconds timeout) {
+  if (timeout == kNoTimeout) {
+    do_here();
+  } else {
+    do_soon();
+  }
+  std::unique_lock lock(mutex_);
+  if (timeout == kNoTimeout) {
+    cv_.wait(lock, [&] { return completed_; });
+  } else if (!cv_.wait_for(lock, timeout, [&] { return completed_; })) {
+    TORCH_CHECK_WITH(DistBackendError, false, "timed out after ", timeout.count(),
+                     "ms: the operation is not complete");
+  }
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+bool ShmWork::isCompleted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return true;
+  }
+  do_soon();  // The caller may ask until it is.
+  return false;
+}
+
+std::vector<at::Tensor> ShmWork::result() {
+  std::vector<at::Tensor> all;
+  for (const auto& list : outputs_) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> ShmWork::getFuture() {
+  bool is_settled = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_) return future_;
+    future_ = make_future(outputs_.size());
+    is_settled = is_settled_;
+  }
+  if (is_settled) {
+    settle(*future_);
+  } else {
+    do_soon();
+  }
+  return future_;
+}
+
+void ShmWork::settle(c10::ivalue::Future& future) const {
+  if (error_) {
+    future.setError(error_);
+  } else {
+    future.markCompleted(value());
+  }
+}
+
+c10::IValue ShmWork::value() const {
+  if (outputs_.size() > 1) return outputs_;
+  return outputs_.empty() ? std::vector<at::Tensor>() : outputs_.front();
+}
+
+void ShmWork::complete(const std::exception_ptr& error) {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = error;
+    is_settled_ = true;
+    future = future_;
+  }
+  finish(error);
+  if (future) settle(*future);
+}
+
+QueuedWork::QueuedWork(const Facts& facts, TensorLists outputs, std::shared_ptr<CallQueue> queue,
+                       std::function<void()> call)
+    : ShmWork(facts, std::move(outputs)), queue_(std::move(queue)), call_(std::move(call)) {}
+
+void QueuedWork::do_here() { queue_->run_until(*this); }
+void QueuedWork::do_soon() { queue_->run_soon(); }
+
+std::exception_ptr QueuedWork::run() {
+  std::exception_ptr error;
+  try {
+    call_();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  call_ = nullptr;  // Lets go of the tensors.
+  return error;
+}
+
+void CallQueue::add(WorkPtr work) {
+  const std::lock_guard lock(mutex_);
+  pending_.push_back(std::move(work));
+}
+
+void CallQueue::run_soon() {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty()) return;
+  is_wanted_ = true;
+  if (!thread_.joinable() && !is_closed_) {
+    thread_ = std::thread([self = shared_from_this()] { self->work_until_closed(); });
+  }
+  changed_.notify_all();
+}
+
+void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
+  const WorkPtr work = std::move(pending_.front());
+  pending_.pop_front();
+  is_running_ = true;
+  lock.unlock();
+  const std::exception_ptr error = work->run();
+  lock.lock();
+  is_running_ = false;
+  work->has_run_ = true;
+  if (pending_.empty()) is_wanted_ = false;
+  changed_.notify_all();
+  lock.unlock();
+  // Callbacks of its future may call the group, and wait.
+  work->complete(error);
+  lock.lock();
+}
+
+void CallQueue::run_until(const QueuedWork& work) {
+  std::unique_lock lock(mutex_);
+  while (!work.has_run_) {
+    if (is_running_) {
+      changed_.wait(lock);
+    } else {
+      run_first(lock);
+    }
+  }
+}
+
+void CallQueue::work_until_closed() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return is_closed_ || (is_wanted_ && !is_running_); });
+    if (is_closed_) return;
+    run_first(lock);
+  }
+}
+
+void CallQueue::close() {
+  std::unique_lock lock(mutex_);
+  while (is_running_ || !pending_.empty()) {
+    if (is_running_) {
+      changed_.wait(lock);
+    } else {
+      run_first(lock);
+    }
+  }
+  is_closed_ = true;
+  changed_.notify_all();
+  std::thread thread = std::move(thread_);
+  lock.unlock();
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();
+  } else {
+    thread.join();
+  }
+}
+
+}  // namespace distrun::shm
