@@ -13,6 +13,7 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
+#include "parallel/ddp/flat_parts.h"
 #include "parallel/ddp/model_sync.h"
 
 namespace distrun::internal {
@@ -129,18 +130,14 @@ class DdpJoinHook : public JoinHook {
   // Sets the gradients of this rank, for an optimizer that takes part in the join.
   static void take_gradients(const c10d::GradBucket& bucket) {
     const at::NoGradGuard no_grad;
-    std::int64_t offset = 0;
-    for (const at::Tensor& parameter : bucket.getParameters()) {
-      const at::Tensor part = bucket.getBuffer().narrow(0, offset, parameter.numel());
-      offset += parameter.numel();
-      const at::Tensor values = parameter.is_non_overlapping_and_dense()
-                                    ? part.as_strided(parameter.sizes(), parameter.strides())
-                                    : part.view(parameter.sizes());
-      at::Tensor& gradient = parameter.mutable_grad();
+    const std::vector<at::Tensor> parameters = bucket.getParameters();
+    const std::vector<at::Tensor> values = parts_like(bucket.getBuffer(), parameters);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      at::Tensor& gradient = parameters[i].mutable_grad();
       if (gradient.defined()) {
-        gradient.copy_(values);
+        gradient.copy_(values[i]);
       } else {
-        gradient = values.clone();
+        gradient = values[i].clone();
       }
     }
   }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
@@ -20,6 +20,7 @@
 #include "distrun/comm_hook.h"
 #include "distrun/ddp_reducer.h"
 #include "distrun/process_group.h"
+#include "parallel/ddp/flat_parts.h"
 #include "parallel/optim/narrowed_groups.h"
 
 namespace distrun::internal {
@@ -121,10 +122,11 @@ class StepWithBucket {
         [stepper = stepper_,
          parameters = bucket.getParameters()](c10::ivalue::Future& done) -> c10::IValue {
           at::Tensor reduced = done.value().toTensorVector()[0];
-          std::int64_t offset = 0;
-          for (const at::Tensor& one : parameters) {
-            use_gradient(*stepper, one, reduced.narrow(0, offset, one.numel()));
-            offset += one.numel();
+          // Autograd must not know that the gradients are views.
+          const at::AutoDispatchBelowADInplaceOrView no_views;
+          const std::vector<at::Tensor> gradients = parts_like(reduced, parameters);
+          for (std::size_t i = 0; i < parameters.size(); ++i) {
+            use_gradient(*stepper, parameters[i], gradients[i]);
           }
           return reduced;
         },
@@ -133,12 +135,7 @@ class StepWithBucket {
 
  private:
   static void use_gradient(ParameterStepper& stepper, const at::Tensor& parameter,
-                           const at::Tensor& flat) {
-    // Autograd must not know that the gradient is a view.
-    const at::AutoDispatchBelowADInplaceOrView no_views;
-    const at::Tensor reduced = parameter.is_non_overlapping_and_dense()
-                                   ? flat.as_strided(parameter.sizes(), parameter.strides())
-                                   : flat.view(parameter.sizes());
+                           const at::Tensor& reduced) {
     at::Tensor& gradient = parameter.mutable_grad();
     if (stepper.has(parameter)) {
       gradient = reduced;

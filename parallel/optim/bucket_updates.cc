@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <mutex>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -10,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include "backends/group/group_state.h"
+#include "parallel/ddp/flat_parts.h"
 #include "parallel/optim/narrowed_groups.h"
 
 namespace distrun::internal {
@@ -23,15 +23,7 @@ class ReducedGradients {
       : parameters_(parameters) {
     // Autograd must not know that the gradients are views.
     const at::AutoDispatchBelowADInplaceOrView no_views;
-    std::int64_t offset = 0;
-    gradients_.reserve(parameters.size());
-    for (const at::Tensor& one : parameters) {
-      const at::Tensor part = flat.narrow(0, offset, one.numel());
-      offset += one.numel();
-      gradients_.push_back(one.is_non_overlapping_and_dense()
-                               ? part.as_strided(one.sizes(), one.strides(), part.storage_offset())
-                               : part.view(one.sizes()));
-    }
+    gradients_ = parts_like(flat, parameters);
     swap();
   }
   ReducedGradients(const ReducedGradients&) = delete;

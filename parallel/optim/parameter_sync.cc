@@ -1,6 +1,8 @@
 #include "parallel/optim/parameter_sync.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -10,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "distrun/collectives.h"
+#include "parallel/ddp/flat_parts.h"
 
 namespace distrun::internal {
 
@@ -42,14 +45,6 @@ std::int64_t elements_in(const std::vector<at::Tensor>& tensors) {
 
 at::Tensor flat_like(const std::vector<at::Tensor>& tensors) {
   return at::empty({elements_in(tensors)}, tensors.front().options().requires_grad(false));
-}
-
-// A view of a part of a bucket. Keeps the memory format of the parameter.
-at::Tensor part_of(const at::Tensor& bucket, std::int64_t offset, const at::Tensor& parameter) {
-  if (!parameter.is_non_overlapping_and_dense()) {
-    return bucket.narrow(0, offset, parameter.numel()).view(parameter.sizes());
-  }
-  return bucket.as_strided(parameter.sizes(), parameter.strides(), offset);
 }
 
 // Hooks and the end of backward() can have different streams, and the memory is freed soon.
@@ -96,12 +91,11 @@ void ParameterSync::prepare(const Shares& shares) {
   }
   for (Bucket& bucket : buckets) {
     bucket.data = flat_like(bucket.parameters);
-    std::int64_t offset = 0;
-    for (const at::Tensor& one : bucket.parameters) {
-      const at::Tensor part = part_of(bucket.data, offset, one);
-      part.copy_(one.detach());
-      one.set_data(part);
-      offset += one.numel();
+    const std::vector<at::Tensor> parts = parts_like(bucket.data, bucket.parameters);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const at::Tensor& one = bucket.parameters[i];
+      parts[i].copy_(one.detach());
+      one.set_data(parts[i]);
     }
   }
   buckets_ = std::move(buckets);
