@@ -1,5 +1,6 @@
 #include "parallel/optim/bucket_updates.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include "backends/group/group_state.h"
+#include "common/deadline.h"
 #include "parallel/ddp/flat_parts.h"
 #include "parallel/optim/narrowed_groups.h"
 
@@ -41,8 +43,15 @@ class ReducedGradients {
   std::vector<at::Tensor> gradients_;
 };
 
-// The value of the future, which a hook of the user may never complete.
-at::Tensor value_within(std::chrono::milliseconds timeout, const Future& future) {
+// Twice the timeout of the group, so that a collective of the hook fails first, with its own error.
+std::chrono::milliseconds patience_of(const Group& group) {
+  // deadline_after() treats more than a year as no timeout.
+  return 2 *
+         std::min<std::chrono::milliseconds>(state_of(group).timeout, std::chrono::hours(24 * 365));
+}
+
+// A hook of the user may never complete its future.
+bool is_complete_within(std::chrono::milliseconds timeout, const Future& future) {
   struct Completion {
     std::mutex mutex;
     std::condition_variable condition;
@@ -54,22 +63,16 @@ at::Tensor value_within(std::chrono::milliseconds timeout, const Future& future)
     completion->is_complete = true;
     completion->condition.notify_all();
   });
-  {
-    std::unique_lock lock(completion->mutex);
-    const bool in_time =
-        completion->condition.wait_for(lock, timeout, [&] { return completion->is_complete; });
-    TORCH_CHECK(in_time, "hook_with_zero_step: the future of a bucket is not complete after ",
-                timeout.count(),
-                " ms; a hook that completes it in the last bucket only cannot be interleaved");
-  }
-  future->waitAndThrow();  // On a GPU, the current stream waits.
-  return future->value().toTensor();
+  std::unique_lock lock(completion->mutex);
+  return completion->condition.wait_until(lock, deadline_after(timeout),
+                                          [&] { return completion->is_complete; });
 }
 
 }  // namespace
 
 void BucketUpdates::add(ReducedBucket bucket) {
   for (const at::Tensor& one : bucket.parameters) added_.insert(one.unsafeGetTensorImpl());
+  futures_.push_back(bucket.gradients);
   waiting_.push_back(std::move(bucket));
 }
 
@@ -105,10 +108,21 @@ void BucketUpdates::update_own(const ReducedBucket& bucket) const {
     has_own = true;
   }
   if (!has_own) return;
-  const std::chrono::milliseconds timeout = state_of(reducing_).timeout;
-  const ReducedGradients gradients(bucket.parameters, value_within(timeout, bucket.gradients));
+  const ReducedGradients gradients(bucket.parameters, value_of(bucket.gradients));
   const NarrowedGroups narrowed(optimizer, std::move(own));
   zero_->plain_step(nullptr);
+}
+
+at::Tensor BucketUpdates::value_of(const Future& gradients) const {
+  const std::chrono::milliseconds patience = patience_of(reducing_);
+  TORCH_CHECK(is_complete_within(patience, gradients),
+              "hook_with_zero_step: the future of a bucket is not complete after ",
+              patience.count(), " ms, twice the timeout of the group; ",
+              is_finished_
+                  ? "the hook must complete every future, with an error if it fails"
+                  : "a hook that completes it in the last bucket only cannot be interleaved");
+  gradients->waitAndThrow();  // On a GPU, the current stream waits.
+  return gradients->value().toTensor();
 }
 
 std::exception_ptr BucketUpdates::finish() {
@@ -126,8 +140,14 @@ std::exception_ptr BucketUpdates::finish() {
     throw;
   }
   if (!has_failed) return nullptr;
-  if (!reports) return failure_.thrown;
-  return failure_of([&] { throw_failure_of_step(failure_, zero_->group); }).thrown;
+  const std::exception_ptr error =
+      reports ? failure_of([&] { throw_failure_of_step(failure_, zero_->group); }).thrown
+              : failure_.thrown;
+  // The Reducer would wait for an incomplete future forever.
+  for (const Future& one : futures_) {
+    if (!is_complete_within(patience_of(reducing_), one)) std::rethrow_exception(error);
+  }
+  return error;
 }
 
 }  // namespace distrun::internal

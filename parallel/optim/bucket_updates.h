@@ -40,7 +40,7 @@ struct ReducedBucket {
 
 class BucketUpdates {
  public:
-  // Waits for gradients up to the timeout of `reducing`. Does not update the parameters in
+  // Waits for gradients up to twice the timeout of `reducing`. Does not update the parameters in
   // `unused`.
   BucketUpdates(std::shared_ptr<ZeroRedundancyCore::Impl> zero, Group reducing, ParameterSet unused)
       : zero_(std::move(zero)), reducing_(std::move(reducing)), unused_(std::move(unused)) {}
@@ -56,7 +56,8 @@ class BucketUpdates {
   // Updates the other buckets, and waits for the parameters of all ranks. Returns the exception
   // that this rank must throw, if an update of any rank failed.
   //
-  // Throws: the exceptions of collectives.
+  // Throws: the exceptions of collectives. Throws the returned exception, too, if gradients are not
+  // reduced in time.
   std::exception_ptr finish();
 
   bool is_finished() const { return is_finished_; }
@@ -68,11 +69,13 @@ class BucketUpdates {
  private:
   void update(const ReducedBucket& bucket);
   void update_own(const ReducedBucket& bucket) const;
+  at::Tensor value_of(const Future& gradients) const;
 
   std::shared_ptr<ZeroRedundancyCore::Impl> zero_;
   Group reducing_;
   ParameterSet unused_, added_;
   std::deque<ReducedBucket> waiting_;
+  std::vector<Future> futures_;  // Of all buckets.
   std::vector<ParameterSync::Sending> sendings_;
   StepFailure failure_;  // The first one of this rank, which updates nothing after it.
   bool is_finished_ = false;
