@@ -28,7 +28,8 @@
 //   - Of a static_graph, parameters that no rank uses in the first backward() are not updated.
 //   - If find_unused_parameters is set, and in the first backward() of a static_graph, nothing
 //     overlaps: which parameters are used on any rank is known only after the reduction.
-//   - Otherwise, backward() throws c10::Error if it computes no gradient for a parameter.
+//   - Otherwise, each backward() must compute a gradient for each parameter.  If one is missing, no
+//     error occurs until the next forward, which throws c10::Error, as without the hook.
 //   - A DistributedDataParallel with this hook cannot take part in a Join (join.h).
 //
 // If an update throws on a rank, backward() throws on every rank, as

@@ -20,39 +20,18 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "backends/test/multirank_test.h"
 #include "distrun/functional_point_to_point.h"
+#include "parallel/test/recomputed.h"
 
 namespace distrun {
 namespace {
 
 namespace F = functional;
+using Step = Recomputed::Step;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using Step = std::function<at::Tensor(const at::Tensor&)>;
-
-// Computes the step again in backward, as activation checkpointing does.
-struct Recomputed : torch::autograd::Function<Recomputed> {
-  using Context = torch::autograd::AutogradContext;
-  struct Kept : torch::CustomClassHolder {
-    explicit Kept(Step its) : step(std::move(its)) {}
-    Step step;
-  };
-  static at::Tensor forward(Context* ctx, const at::Tensor& x, const Step& step) {
-    ctx->save_for_backward({x});
-    ctx->saved_data["step"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(step));
-    return step(x);
-  }
-  static Tensors backward(Context* ctx, const Tensors& gradients) {
-    const at::AutoGradMode with_gradients(true);
-    const at::Tensor x = ctx->get_saved_variables()[0].detach().requires_grad_();
-    const auto capsule = ctx->saved_data.at("step").toCapsule();
-    torch::autograd::backward({static_cast<const Kept&>(*capsule).step(x)}, {gradients[0]});
-    return {x.grad(), at::Tensor()};
-  }
-};
 
 class FunctionalPointToPointMultirankTest : public MultirankTest {
  protected:

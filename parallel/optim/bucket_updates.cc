@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -71,7 +72,7 @@ bool is_complete_within(std::chrono::milliseconds timeout, const Future& future)
 }  // namespace
 
 void BucketUpdates::add(ReducedBucket bucket) {
-  for (const at::Tensor& one : bucket.parameters) added_.insert(one.unsafeGetTensorImpl());
+  for (const at::Tensor& one : bucket.parameters) missing_.erase(one.unsafeGetTensorImpl());
   futures_.push_back(bucket.gradients);
   waiting_.push_back(std::move(bucket));
 }
@@ -86,31 +87,31 @@ void BucketUpdates::update_all_but(std::size_t count) {
 
 void BucketUpdates::update(const ReducedBucket& bucket) {
   if (!failure_.thrown) failure_ = failure_of([&] { update_own(bucket); });
-  Shares to_send(static_cast<std::size_t>(zero_->ranks));
+  Shares to_send(static_cast<std::size_t>(zero_.ranks));
   for (const at::Tensor& one : bucket.parameters) {
-    if (const auto place = zero_->groups.place_of(one)) {
+    if (const auto place = zero_.groups.place_of(one)) {
       to_send[static_cast<std::size_t>(place->owner)].push_back(one);
     }
   }
-  sendings_.push_back(zero_->sync.start_in_place(to_send));
+  sendings_.push_back(zero_.sync.start_in_place(to_send));
 }
 
-void BucketUpdates::update_own(const ReducedBucket& bucket) const {
-  torch::optim::Optimizer& optimizer = *zero_->optimizer;
-  zero_->check_groups();
-  std::vector<std::vector<at::Tensor>> own(zero_->groups.size());
+void BucketUpdates::update_own(const ReducedBucket& bucket) {
+  torch::optim::Optimizer& optimizer = *zero_.optimizer;
+  zero_.check_groups();
+  std::vector<std::vector<at::Tensor>> own(zero_.groups.size());
   bool has_own = false;
   for (const at::Tensor& one : bucket.parameters) {
-    const auto place = zero_->groups.place_of(one);
-    if (!place || place->owner != zero_->rank || !one.requires_grad()) continue;
-    if (unused_.contains(one.unsafeGetTensorImpl())) continue;
+    const auto place = zero_.groups.place_of(one);
+    if (!place || place->owner != zero_.rank || !one.requires_grad()) continue;
+    if (!used_.contains(one.unsafeGetTensorImpl())) continue;
     own[place->group].push_back(one);
     has_own = true;
   }
   if (!has_own) return;
   const ReducedGradients gradients(bucket.parameters, value_of(bucket.gradients));
   const NarrowedGroups narrowed(optimizer, std::move(own));
-  zero_->plain_step(nullptr);
+  zero_.plain_step(nullptr);
 }
 
 at::Tensor BucketUpdates::value_of(const Future& gradients) const {
@@ -118,7 +119,7 @@ at::Tensor BucketUpdates::value_of(const Future& gradients) const {
   TORCH_CHECK(is_complete_within(patience, gradients),
               "hook_with_zero_step: the future of a bucket is not complete after ",
               patience.count(), " ms, twice the timeout of the group; ",
-              is_finished_
+              is_finishing_
                   ? "the hook must complete every future, with an error if it fails"
                   : "a hook that completes it in the last bucket only cannot be interleaved");
   gradients->waitAndThrow();  // On a GPU, the current stream waits.
@@ -126,14 +127,14 @@ at::Tensor BucketUpdates::value_of(const Future& gradients) const {
 }
 
 std::exception_ptr BucketUpdates::finish() {
-  is_finished_ = true;
+  is_finishing_ = true;
   for (ReducedBucket& one : waiting_) one.is_late = false;
   bool has_failed = false;
-  const bool reports = zero_->ranks > 1 && has_cpu_backend(zero_->group);
+  const bool reports = zero_.ranks > 1 && has_cpu_backend(zero_.group);
   try {
     update_all_but(0);
     for (ParameterSync::Sending& one : sendings_) one.finish();
-    has_failed = reports ? has_any_rank_failed(failure_, /*hash=*/0, zero_->group)
+    has_failed = reports ? has_any_rank_failed(failure_, /*hash=*/0, zero_.group)
                          : failure_.thrown != nullptr;
   } catch (...) {
     if (failure_.thrown) std::rethrow_exception(failure_.thrown);
@@ -141,7 +142,7 @@ std::exception_ptr BucketUpdates::finish() {
   }
   if (!has_failed) return nullptr;
   const std::exception_ptr error =
-      reports ? failure_of([&] { throw_failure_of_step(failure_, zero_->group); }).thrown
+      reports ? failure_of([&] { throw_failure_of_step(failure_, zero_.group); }).thrown
               : failure_.thrown;
   // The Reducer would wait for an incomplete future forever.
   for (const Future& one : futures_) {

@@ -1,10 +1,11 @@
 // The updates of one backward(). The owner of a parameter updates it with the reduced gradient of
 // its bucket, and sends it to the other ranks.
 //
-//     BucketUpdates updates(zero, group_that_reduces, {});
+//     BucketUpdates updates(zero, group_that_reduces, used);
 //     updates.add({parameters, future});   // In the hook of each bucket.
 //     updates.update_all_but(1);           // May block; updates the earlier buckets.
-//     error = updates.finish();            // At the end of backward().
+//     if (updates.has_all()) …             // Backward() has computed all gradients.
+//     error = updates.finish();            // At its end.
 //
 // All collectives start on the thread of backward(), in the order of the buckets, so their order is
 // the same on all ranks. A rank that fails still sends its parameters, so no other rank waits.
@@ -15,7 +16,6 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -40,10 +40,11 @@ struct ReducedBucket {
 
 class BucketUpdates {
  public:
-  // Waits for gradients up to twice the timeout of `reducing`. Does not update the parameters in
-  // `unused`.
-  BucketUpdates(std::shared_ptr<ZeroRedundancyCore::Impl> zero, Group reducing, ParameterSet unused)
-      : zero_(std::move(zero)), reducing_(std::move(reducing)), unused_(std::move(unused)) {}
+  // Waits for gradients up to twice the timeout of `reducing`. Updates only parameters in `used`.
+  //
+  // `zero` must live during each call.
+  BucketUpdates(ZeroRedundancyCore::Impl& zero, Group reducing, const ParameterSet& used)
+      : zero_(zero), reducing_(std::move(reducing)), used_(used), missing_(used) {}
 
   void add(ReducedBucket bucket);
 
@@ -60,25 +61,22 @@ class BucketUpdates {
   // reduced in time.
   std::exception_ptr finish();
 
-  bool is_finished() const { return is_finished_; }
-  // Whether the parameter was in a bucket.
-  bool has(const at::Tensor& parameter) const {
-    return added_.contains(parameter.unsafeGetTensorImpl());
-  }
+  // Whether each used parameter was in a bucket.
+  bool has_all() const { return missing_.empty(); }
 
  private:
   void update(const ReducedBucket& bucket);
-  void update_own(const ReducedBucket& bucket) const;
+  void update_own(const ReducedBucket& bucket);
   at::Tensor value_of(const Future& gradients) const;
 
-  std::shared_ptr<ZeroRedundancyCore::Impl> zero_;
+  ZeroRedundancyCore::Impl& zero_;
   Group reducing_;
-  ParameterSet unused_, added_;
+  ParameterSet used_, missing_;
   std::deque<ReducedBucket> waiting_;
   std::vector<Future> futures_;  // Of all buckets.
   std::vector<ParameterSync::Sending> sendings_;
   StepFailure failure_;  // The first one of this rank, which updates nothing after it.
-  bool is_finished_ = false;
+  bool is_finishing_ = false;
 };
 
 }  // namespace distrun::internal

@@ -106,14 +106,15 @@ std::string description_of_zero_hook(const DdpCore& ddp, const ZeroImpl& zero,
   }
 }
 
-// The hook. It adds callbacks to the end of backward():
+// The hook. When it has seen all gradients, callbacks run at the end of backward(), in this order:
 //
-//     hooks of the buckets ─▶ end_of_backward() ─▶ the Reducer sets grad() ─▶ throws the error of a
-//     rank
-//                                                                          or updates everything
+//     1. updates_->finish() updates the parameters that are left.
+//     2. The Reducer sets grad(). Without this callback, it rejects the next forward.
+//     3. If an update of any rank failed, a callback throws.
 //
-// The Reducer must set grad() first: otherwise it rejects the next forward. The callbacks own the
-// BucketUpdates of a backward(), so the engine frees them if the backward() throws.
+// With reentrant checkpointing, it is the end of the nested backward() that computes the last
+// gradients. If only the reduction shows which parameters are used, step() follows the Reducer
+// instead.
 class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
  public:
   ZeroHook(CommHook hook, const DdpCore& ddp, const std::shared_ptr<ZeroImpl>& zero,
@@ -125,47 +126,69 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
         reducing_(ddp.options.process_group),
         reducer_(ddp.reducer),
         is_static_(ddp.options.static_graph),
-        updates_at_end_(is_static_ || ddp.options.find_unused_parameters) {}
+        steps_at_end_(is_static_ || ddp.options.find_unused_parameters) {
+    for (const DdpParameter& one : reduced_) known_.insert(one.tensor.unsafeGetTensorImpl());
+    used_ = known_;
+  }
 
   Future run(c10d::GradBucket& bucket) {
     const std::shared_ptr<ZeroImpl> zero = zero_.lock();
     TORCH_CHECK(zero, kZeroHook,
                 ": the ZeroRedundancyOptimizer was destroyed; keep it as long as the "
                 "DistributedDataParallel trains");
+    const std::vector<at::Tensor> parameters = bucket.getParameters();
+    check_ddp(std::all_of(parameters.begin(), parameters.end(), [&](const at::Tensor& one) {
+      return known_.contains(one.unsafeGetTensorImpl());
+    }));
     take_late_future();
-    Future gradients = hook_->runHook(bucket);
-    const bool is_late = take_late_future();
+    const Future gradients = hook_->runHook(bucket);
+    const ReducedBucket reduced{parameters, gradients, /*is_late=*/take_late_future()};
     zero->has_overlapped = true;
-    std::shared_ptr<BucketUpdates> updates = current_.lock();
-    if (!updates || updates->is_finished()) updates = begin_backward(zero);
-    updates->add({bucket.getParameters(), gradients, is_late});
-    if (order_ == ZeroStepOrder::kInterleaved && !updates_at_end_) updates->update_all_but(1);
+    if (steps_at_end_) {
+      step_at_end(zero);
+    } else {
+      update(bucket, reduced, zero);
+    }
     return gradients;
   }
 
  private:
-  std::shared_ptr<BucketUpdates> begin_backward(const std::shared_ptr<ZeroImpl>& zero) {
-    auto updates = std::make_shared<BucketUpdates>(zero, reducing_, unused_);
-    current_ = updates;
-    at_end([me = shared_from_this(), updates, zero] { me->end_of_backward(*updates, zero); });
-    return updates;
+  static void check_ddp(bool is_known) {
+    TORCH_CHECK(is_known, kZeroHook,
+                ": the hook was made for another DistributedDataParallel; pass the reducer() of "
+                "the one that registers it");
   }
 
-  void end_of_backward(BucketUpdates& updates, const std::shared_ptr<ZeroImpl>& zero) {
-    if (updates_at_end_) {
-      current_.reset();
-      at_end([me = shared_from_this(), zero] { me->update_everything(*zero); });
-      return;
-    }
-    for (const DdpParameter& one : reduced_) {
-      TORCH_CHECK(updates.has(one.tensor), kZeroHook, ": backward() computed no gradient for '",
-                  one.name,
-                  "', so the gradients are not reduced; use each parameter in the loss, or set "
-                  "find_unused_parameters");
-    }
-    if (const std::exception_ptr error = updates.finish()) {
+  void update(const c10d::GradBucket& bucket, const ReducedBucket& reduced,
+              const std::shared_ptr<ZeroImpl>& zero) {
+    // A backward() that threw has left its updates.
+    if (bucket.getIndex() == 0) updates_.reset();
+    if (!updates_) updates_ = std::make_unique<BucketUpdates>(*zero, reducing_, used_);
+    const bool had_all = updates_->has_all();  // Later buckets can have unused parameters only.
+    updates_->add(reduced);
+    check_ddp(updates_->has_all() || !bucket.isLast());
+    if (order_ == ZeroStepOrder::kInterleaved) updates_->update_all_but(1);
+    if (had_all || !updates_->has_all()) return;
+    at_end([me = shared_from_this(), zero] { me->finish_updates(); });
+  }
+
+  void finish_updates() {
+    const std::unique_ptr<BucketUpdates> updates = std::move(updates_);
+    if (const std::exception_ptr error = updates->finish()) {
       at_end([error] { throw_in_engine(error); });
     }
+  }
+
+  // Once in a backward(), whose buckets may be skipped, or have the same index. The callback owns
+  // the mark, so no mark remains if backward() throws.
+  void step_at_end(const std::shared_ptr<ZeroImpl>& zero) {
+    if (!mark_.expired()) return;
+    const auto mark = std::make_shared<int>();
+    mark_ = mark;
+    at_end([me = shared_from_this(), zero, mark] {
+      me->mark_.reset();
+      at_end([me, zero] { me->update_everything(*zero); });  // After the Reducer's callback.
+    });
   }
 
   void update_everything(ZeroImpl& zero) {
@@ -178,13 +201,13 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
   }
 
   void learn_what_is_used() {
-    updates_at_end_ = false;
+    steps_at_end_ = false;
     const auto reducer = reducer_.lock();
     if (!reducer) return;
     const at::Tensor counts = reducer->get_local_used_map_on_device().cpu();
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       if (counts[static_cast<std::int64_t>(i)].item<int>() != 0) continue;
-      unused_.insert(reduced_[i].tensor.unsafeGetTensorImpl());
+      used_.erase(reduced_[i].tensor.unsafeGetTensorImpl());
     }
   }
 
@@ -199,9 +222,10 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
   Group reducing_;
   std::weak_ptr<c10d::Reducer> reducer_;  // It has this hook.
   bool is_static_;
-  bool updates_at_end_;  // Only the reduction shows which parameters are used on any rank.
-  ParameterSet unused_;  // On all ranks, in a static graph.
-  std::weak_ptr<BucketUpdates> current_;
+  bool steps_at_end_;          // Only the reduction shows which parameters are used on any rank.
+  ParameterSet known_, used_;  // `used_` lacks those that no rank uses in a static graph.
+  std::unique_ptr<BucketUpdates> updates_;  // Of the running backward().
+  std::weak_ptr<int> mark_;
 };
 
 }  // namespace

@@ -311,17 +311,36 @@ TEST_F(ZeroHookErrorsMultirankTest, CannotJoin) {
             "overlap_with_ddp");
 }
 
-TEST_F(ZeroHookErrorsMultirankTest, NamesAParameterWithoutGradient) {
-  DistributedDataParallel ddp(make_net<PartsImpl>(1), {.bucket_cap_mb = 0.0});
-  ZeroSGD zero(ddp.parameters(), 0.01, kOverlaps);
-  ddp.register_comm_hook(hook_with_zero_step_interleaved(mean(), ddp.reducer(), zero));
-  // Autograd runs the last operator first, so the bucket of part0 will be the first one.
-  const at::Tensor of_second = ddp.module()->parts[1].sum();
-  (of_second + ddp(0)).backward();
-  const std::string error = error_of([&] { ddp(0).backward(); });
-  EXPECT_THAT(error, HasSubstr("hook_with_zero_step: backward() computed no gradient for 'part1', "
-                               "so the gradients are not reduced; use each parameter in the loss, "
-                               "or set find_unused_parameters"));
+// With one bucket, and with one for each parameter.
+TEST_F(ZeroHookErrorsMultirankTest, AMissingGradientIsAnErrorOfTheNextForward) {
+  for (const DdpOptions& options : {DdpOptions(), DdpOptions{.bucket_cap_mb = 0.0}}) {
+    for (const bool interleaved : {false, true}) {
+      DistributedDataParallel ddp(make_net<PartsImpl>(1), options);
+      ZeroSGD zero(ddp.parameters(), 0.01, kOverlaps);
+      ddp.register_comm_hook(hook_of(interleaved, mean(), ddp.reducer(), zero));
+      // Autograd runs the last operator first, so the bucket of part0 will be the first one.
+      const at::Tensor of_second = ddp.module()->parts[1].sum();
+      (of_second + ddp(0)).backward();
+      ddp(0).backward();
+      EXPECT_THAT(error_of([&] { ddp(0); }),
+                  HasSubstr("the last backward() computed no gradient of part1: "));
+    }
+  }
+}
+
+TEST_F(ZeroHookErrorsMultirankTest, RejectsAHookOfAnotherDistributedDataParallel) {
+  const auto net = make_net<PartsImpl>(1);
+  DistributedDataParallel all(net), other(make_net<PartsImpl>(1));
+  DistributedDataParallel some(net, {.parameters_to_ignore = {"part1"}});
+  for (auto* const ddp : {&other, &some}) {
+    ZeroSGD zero(all.parameters(), 0.01, kOverlaps);
+    ddp->register_comm_hook(hook_with_zero_step(mean(), all.reducer(), zero));
+    const at::Tensor of_second = ddp->module()->parts[1].sum();
+    EXPECT_THAT(error_of([&] { (of_second + (*ddp)(0)).backward(); }),
+                HasSubstr("hook_with_zero_step: the hook was made for another "
+                          "DistributedDataParallel; pass the reducer() of the one that registers "
+                          "it"));
+  }
 }
 
 // Completes the futures of all buckets in the last one.

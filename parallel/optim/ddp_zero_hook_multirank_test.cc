@@ -9,6 +9,7 @@
 
 #include "distrun/power_sgd_hook.h"
 #include "parallel/optim/test/zero_hook_fixture.h"
+#include "parallel/test/recomputed.h"
 
 namespace distrun {
 namespace {
@@ -29,6 +30,26 @@ struct Training {
     return ParamGroups{OptimizerParamGroup(net.parameters())};
   };
   int steps = 6;
+};
+
+// Keeps no activations of its layers.
+struct CheckpointedImpl : torch::nn::Module {
+  torch::nn::Linear repeated, last;
+  int uses;
+  explicit CheckpointedImpl(int uses_of_first)
+      : repeated(register_module("repeated", torch::nn::Linear(3, 3))),
+        last(register_module("last", torch::nn::Linear(3, 2))),
+        uses(uses_of_first) {}
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor y = x.detach().requires_grad_();
+    for (int i = 0; i < uses; ++i) y = of(repeated, y);
+    return of(last, y);
+  }
+  static at::Tensor of(torch::nn::Linear layer, const at::Tensor& x) {
+    return Recomputed::apply(x, Recomputed::Step([layer](const at::Tensor& its) mutable {
+                               return layer->forward(its).sin();
+                             }));
+  }
 };
 
 class ZeroHookTrainingMultirankTest : public ZeroHookMultirankTest {
@@ -125,6 +146,18 @@ TEST_F(ZeroHookTrainingMultirankTest, LeavesWhatAStaticGraphDoesNotUse) {
           loss(ddp(batch(step))).backward();
           EXPECT_TRUE(ddp.module()->unused.equal(at::ones({3})));
         });
+  }
+}
+
+// Each layer has a backward() of its own, so buckets become ready in different ones. Only a static
+// graph supports a layer that is used twice.
+TEST_F(ZeroHookTrainingMultirankTest, UpdatesWithReentrantCheckpointing) {
+  for (const bool is_static : {false, true}) {
+    const int uses = is_static ? 2 : 1;
+    expect_as_plain<CheckpointedImpl>(
+        {.ddp = {.bucket_cap_mb = 0.0, .static_graph = is_static}},
+        [uses] { return make_net<CheckpointedImpl>(uses); },
+        [](auto& ddp, int step) { loss(ddp(batch(step))).backward(); });
   }
 }
 
