@@ -41,8 +41,8 @@
 // has the parameters of all ranks.  With "nccl", backward() only enqueues the work.
 // Throws: c10::ValueError on every rank if the optimizer does not have overlap_with_ddp, if it has
 // a parameter that the DistributedDataParallel does not reduce, if both have different ranks, if a
-// gradient is sparse, if DdpOptions::mixed_precision has a `param_dtype`, or if ranks have the
-// parameters in different orders.
+// gradient is sparse, if DdpOptions::mixed_precision has a `param_dtype` or converts gradients, or
+// if ranks have the parameters in different orders.
 // Thread safety: one thread at a time.
 // Cost: as ZeroRedundancyOptimizer::step(), in each backward().  Each rank sends the parameters of
 // each bucket alone.

@@ -131,7 +131,8 @@ class ZeroRedundancyOptimizer : public Wrapped, public Joinable, public internal
   // If the update or the closure throws on a rank, step() throws on every rank, and no rank waits.
   // If the group has no backend for the CPU, the other ranks are not informed.
   //
-  // With overlap_with_ddp, step() evaluates the closure, updates nothing, and warns once.
+  // With overlap_with_ddp, step() evaluates the closure, updates nothing, and warns once.  Without
+  // a hook from ddp_zero_hook.h, it throws c10::Error.
   //
   // Blocks: until this rank has the parameters of all ranks.  With "nccl", see above.
   // Throws: the exception of the optimizer or closure, on the rank that failed.

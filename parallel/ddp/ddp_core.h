@@ -44,8 +44,9 @@ struct DdpCore {
   bool converts_gradients = false;              // For their reduction.
   // With a static graph: this rank had joined before the other ranks' first backward.
   bool has_missed_learning = false;
-  bool optimizer_in_backward = false;        // The communication hook updates parameters.
-  bool overlaps_optimizer = false;           // The same, and it needs the end of backward().
+  bool optimizer_in_backward = false;  // The communication hook updates parameters.
+  // Of an object that hooks of hook_with_zero_step() own. They need the end of backward().
+  std::weak_ptr<const void> zero_hooks;
   bool sync_buffers = true;                  // The last forward was synchronized, or none has run.
   bool divide_by_initial_world_size = true;  // Set by the last join.
   // Runs during forward(), and ends before other collectives. Empty outside a join.

@@ -175,7 +175,7 @@ std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& argu
       "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take "
       "part because a joined rank does not know which buckets the others skip");
   TORCH_CHECK_VALUE(
-      !core.overlaps_optimizer,
+      core.zero_hooks.expired(),
       "join: a DistributedDataParallel with hook_with_zero_step() cannot take part, "
       "because a joined rank has no backward(); use a ZeroRedundancyOptimizer without "
       "overlap_with_ddp");

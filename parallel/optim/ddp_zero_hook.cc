@@ -1,6 +1,7 @@
 #include "distrun/ddp_zero_hook.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -55,6 +56,10 @@ std::string error_in_zero_hook(const CommHook& hook, const DdpCore& ddp, const Z
     return "the DistributedDataParallel has mixed_precision with a param_dtype, which its "
            "parameters have until backward() ends; call step() without overlap_with_ddp instead";
   }
+  if (ddp.converts_gradients) {
+    return "the DistributedDataParallel has mixed_precision that converts gradients, which a hook "
+           "cannot reduce; set its reduce_dtype to the parameters' dtype";
+  }
   const Group& group = ddp.options.process_group;
   if (get_process_group_ranks(zero.group) != get_process_group_ranks(group)) {
     return "the ZeroRedundancyOptimizer has ranks " + text_of_ranks(zero.group) +
@@ -106,6 +111,13 @@ std::string description_of_zero_hook(const DdpCore& ddp, const ZeroImpl& zero,
   }
 }
 
+// The object at `place`, which lives as long as any hook that owns it.
+std::shared_ptr<const void> owned_by_hooks(std::weak_ptr<const void>& place) {
+  std::shared_ptr<const void> owned = place.lock();
+  if (!owned) place = owned = std::make_shared<int>();
+  return owned;
+}
+
 // The hook. When it has seen all gradients, callbacks run at the end of backward(), in this order:
 //
 //     1. updates_->finish() updates the parameters that are left.
@@ -117,10 +129,10 @@ std::string description_of_zero_hook(const DdpCore& ddp, const ZeroImpl& zero,
 // instead.
 class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
  public:
-  ZeroHook(CommHook hook, const DdpCore& ddp, const std::shared_ptr<ZeroImpl>& zero,
-           ZeroStepOrder order)
+  ZeroHook(CommHook hook, DdpCore& ddp, const std::shared_ptr<ZeroImpl>& zero, ZeroStepOrder order)
       : hook_(checked_comm_hook(std::move(hook), kZeroHook)),
         zero_(zero),
+        owned_by_zero_hooks_{owned_by_hooks(ddp.zero_hooks), owned_by_hooks(zero->zero_hooks)},
         order_(order),
         reduced_(reduced_by(ddp)),
         reducing_(ddp.options.process_group),
@@ -143,7 +155,6 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
     take_late_future();
     const Future gradients = hook_->runHook(bucket);
     const ReducedBucket reduced{parameters, gradients, /*is_late=*/take_late_future()};
-    zero->has_overlapped = true;
     if (steps_at_end_) {
       step_at_end(zero);
     } else {
@@ -217,6 +228,7 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
 
   std::unique_ptr<c10d::CommHookInterface> hook_;
   std::weak_ptr<ZeroImpl> zero_;
+  std::array<std::shared_ptr<const void>, 2> owned_by_zero_hooks_;
   ZeroStepOrder order_;
   std::vector<DdpParameter> reduced_;
   Group reducing_;
@@ -239,8 +251,6 @@ CommHook zero_hook(const CommHook& hook, DdpReducer& ddp, ZeroRedundancyCore& ze
   const std::string lines = error.empty() ? description_of_zero_hook(core, impl, order) : "";
   check_agreement(kZeroHook, {lines, error}, impl.group,
                   "use the same hook, and have the same parameters in the same order");
-  impl.has_zero_hook = true;
-  core.overlaps_optimizer = true;
   const auto its = std::make_shared<ZeroHook>(hook, core, zero.impl(), order);
   return [its](c10d::GradBucket& bucket) { return its->run(bucket); };
 }

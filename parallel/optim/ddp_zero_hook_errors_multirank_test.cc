@@ -221,6 +221,13 @@ TEST_F(ZeroHookErrorsMultirankTest, RejectsOptionsThatDoNotFit) {
                 "parameters have until backward() ends; call step() without overlap_with_ddp "
                 "instead" +
                 end);
+  DistributedDataParallel converting(make_net<TwoLayersImpl>(),
+                                     {.mixed_precision = {.reduce_dtype = at::kBFloat16}});
+  EXPECT_EQ(error_with(converting, kOverlaps),
+            start +
+                "the DistributedDataParallel has mixed_precision that converts gradients, which a "
+                "hook cannot reduce; set its reduce_dtype to the parameters' dtype" +
+                end);
   DistributedDataParallel sparse(
       torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
   EXPECT_EQ(error_with(sparse, kOverlaps),
@@ -284,18 +291,43 @@ TEST_F(ZeroHookErrorsMultirankTest, RejectsGroupsThatAreAddedLater) {
 TEST_F(ZeroHookErrorsMultirankTest, AnOptimizerThatUpdatesNothingIsAnError) {
   DistributedDataParallel ddp(make_net<TwoLayersImpl>());
   auto zero = std::make_unique<ZeroSGD>(ddp.parameters(), 0.01, kOverlaps);
-  const CommHook hook = hook_with_zero_step(mean(), ddp.reducer(), *zero);
   EXPECT_EQ(error_of([&] { zero->step(); }),
-            "ZeroRedundancyOptimizer: step() does nothing with overlap_with_ddp, and no backward() "
-            "has updated the parameters; register hook_with_zero_step() with the "
+            "ZeroRedundancyOptimizer: step() does nothing with overlap_with_ddp, and no hook lets "
+            "backward() update the parameters; register hook_with_zero_step() with the "
             "DistributedDataParallel");
-  ddp.register_comm_hook(hook);
+  ddp.register_comm_hook(hook_with_zero_step(mean(), ddp.reducer(), *zero));
+  {
+    const auto alone = ddp.no_sync();
+    loss(ddp(batch(0))).backward();
+    EXPECT_EQ(error_of([&] { zero->step(); }), "no error");
+  }
   loss(ddp(batch(0))).backward();
   zero->step();
   zero.reset();
   EXPECT_THAT(error_of([&] { loss(ddp(batch(1))).backward(); }),
               HasSubstr("hook_with_zero_step: the ZeroRedundancyOptimizer was destroyed; keep it "
                         "as long as the DistributedDataParallel trains"));
+}
+
+TEST_F(ZeroHookErrorsMultirankTest, AHookThatWasNotRegisteredChangesNothing) {
+  const auto net = make_net<TwoLayersImpl>();
+  DistributedDataParallel ddp(net);
+  const Tensors all = ddp.parameters();
+  ZeroSGD zero(Tensors{all[0], all[1]}, 0.01, kOverlaps);
+  {
+    const CommHook first = hook_with_zero_step(mean(), ddp.reducer(), zero);
+    { const CommHook second = hook_with_zero_step(mean(), ddp.reducer(), zero); }
+    EXPECT_THAT(error_of([&] { zero.add_param_group(OptimizerParamGroup(Tensors{all[2]})); }),
+                HasSubstr("after hook_with_zero_step()"));
+    EXPECT_THAT(error_of([&] { ddp.reducer().join_hook({}); }), HasSubstr("cannot take part"));
+  }
+  EXPECT_EQ(error_of([&] { ddp.reducer().join_hook({}); }), "no error");
+  zero.add_param_group(OptimizerParamGroup(Tensors{all[2], all[3]}));
+  ddp.register_comm_hook(hook_with_zero_step(mean(), ddp.reducer(), zero));
+  const at::Tensor before = all[3].detach().clone();
+  loss(ddp(batch(0))).backward();
+  EXPECT_FALSE(all[3].equal(before));
+  expect_same_everywhere(all[3]);
 }
 
 TEST_F(ZeroHookErrorsMultirankTest, CannotJoin) {

@@ -71,7 +71,7 @@ ZeroRedundancyCore::Impl::Impl(const ParamGroups& initial, const Options& option
 void ZeroRedundancyCore::Impl::take_new_groups(const std::string& error) {
   const ParamGroups& all = optimizer->param_groups();
   if (error.empty() && all.size() <= groups.size()) return;
-  if (has_zero_hook) check_groups();
+  if (has_zero_hook()) check_groups();
   const std::string first =
       error.empty() ? error_in_groups(all, groups.size(), optimizer->defaults()) : error;
   const std::string lines =
@@ -83,7 +83,7 @@ void ZeroRedundancyCore::Impl::take_new_groups(const std::string& error) {
 
 void ZeroRedundancyCore::Impl::check_groups() const {
   groups.check_lists(optimizer->param_groups());
-  TORCH_CHECK_VALUE(!has_zero_hook || optimizer->param_groups().size() == groups.size(),
+  TORCH_CHECK_VALUE(!has_zero_hook() || optimizer->param_groups().size() == groups.size(),
                     "ZeroRedundancyOptimizer: a group was added after hook_with_zero_step(); add "
                     "groups before");
 }
@@ -118,7 +118,7 @@ void ZeroRedundancyCore::Impl::send_and_report(const StepFailure& failure) {
 }
 
 at::Tensor ZeroRedundancyCore::Impl::step(const Optimizer::LossClosure& closure) {
-  if (!has_zero_hook) take_new_groups();
+  if (!has_zero_hook()) take_new_groups();
   at::Tensor loss;
   const StepFailure failure = failure_of([&] { loss = step_here(closure); });
   if (ranks == 1) {
@@ -166,19 +166,19 @@ at::Tensor ZeroRedundancyCore::step(const Optimizer::LossClosure& closure) {
   at::Tensor loss;
   if (closure) loss = with_gradients(closure);  // Its backward() updates the parameters.
   TORCH_CHECK(
-      impl_->has_overlapped,
-      "ZeroRedundancyOptimizer: step() does nothing with overlap_with_ddp, and no backward() "
-      "has updated the parameters; register hook_with_zero_step() with the "
+      impl_->has_zero_hook(),
+      "ZeroRedundancyOptimizer: step() does nothing with overlap_with_ddp, and no hook lets "
+      "backward() update the parameters; register hook_with_zero_step() with the "
       "DistributedDataParallel");
   TORCH_WARN_ONCE(
-      "ZeroRedundancyOptimizer: step() does nothing, because backward() has updated the parameters "
+      "ZeroRedundancyOptimizer: step() does nothing, because backward() updates the parameters "
       "(overlap_with_ddp)");
   return loss;
 }
 
 void ZeroRedundancyCore::add_param_group(Optimizer& optimizer,
                                          const torch::optim::OptimizerParamGroup& group) {
-  TORCH_CHECK_VALUE(!impl_->has_zero_hook,
+  TORCH_CHECK_VALUE(!impl_->has_zero_hook(),
                     "ZeroRedundancyOptimizer: add_param_group() after hook_with_zero_step(); add "
                     "groups before");
   impl_->take_new_groups();

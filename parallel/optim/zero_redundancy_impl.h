@@ -1,6 +1,7 @@
 // What a ZeroRedundancyOptimizer consists of, and its step.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "distrun/detail/zero_redundancy_core.h"
@@ -19,6 +20,8 @@ struct ZeroRedundancyCore::Impl {
 
   // Throws c10::ValueError if the groups of the optimizer were changed in another way.
   void check_groups() const;
+  // Whether hook_with_zero_step() made a hook that lives.
+  bool has_zero_hook() const { return !zero_hooks.expired(); }
   // Updates all parameters, with their gradients, and sends them.
   at::Tensor step(const Optimizer::LossClosure& closure);
 
@@ -30,9 +33,8 @@ struct ZeroRedundancyCore::Impl {
   DividedGroups groups;
   ParamGroups as_constructed;  // Until the optimizer has them.
   Optimizer* optimizer = nullptr;
-  Step plain_step;              // Of the plain class, for `optimizer`.
-  bool has_zero_hook = false;   // hook_with_zero_step() made a hook.
-  bool has_overlapped = false;  // The hook has run.
+  Step plain_step;                       // Of the plain class, for `optimizer`.
+  std::weak_ptr<const void> zero_hooks;  // Of an object that hooks of hook_with_zero_step() own.
 
  private:
   at::Tensor step_here(const Optimizer::LossClosure& closure) const;
