@@ -79,8 +79,14 @@ CommHook hook_with_zero_step(const CommHook& hook, DdpReducer& ddp,
 // parameters.  So updates overlap with the rest of backward(), which waits for the network.  Use it
 // if computation takes longer than communication.
 //
-// A forward must not use a parameter in a way that autograd does not see, for example its detach(),
-// if the backward needs this value: it may have changed.
+// If autograd needs the value of a parameter after its update, backward() throws c10::Error.  This
+// can happen if a forward also uses the parameter's detach().  Do not use the parameter's data()
+// instead, because autograd does not see that its values change.
+//
+// If backward() throws before its end, for example because of an operator of the model or of a lost
+// peer, some ranks have updated some of their parameters, which other ranks have not received.  The
+// parameters then differ between ranks.  Load a checkpoint before you train on.  This does not
+// apply to an update that throws.
 //
 // If `hook` completes the future of a bucket only when a later bucket comes, as powerSGD_hook does,
 // the updates follow the last bucket.  A hook of your own that does so makes backward() throw after

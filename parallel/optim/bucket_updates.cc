@@ -9,6 +9,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "backends/group/group_state.h"
 #include "common/deadline.h"
@@ -89,9 +90,12 @@ void BucketUpdates::update(const ReducedBucket& bucket) {
   if (!failure_.thrown) failure_ = failure_of([&] { update_own(bucket); });
   Shares to_send(static_cast<std::size_t>(zero_.ranks));
   for (const at::Tensor& one : bucket.parameters) {
-    if (const auto place = zero_.groups.place_of(one)) {
-      to_send[static_cast<std::size_t>(place->owner)].push_back(one);
-    }
+    const auto place = zero_.groups.place_of(one);
+    if (!place) continue;
+    to_send[static_cast<std::size_t>(place->owner)].push_back(one);
+    // LibTorch's optimizers change data(), and collectives receive, unseen by autograd. If the rest
+    // of backward() needs the old value, it must fail on all ranks.
+    if (used_.contains(one.unsafeGetTensorImpl())) torch::autograd::impl::bump_version(one);
   }
   sendings_.push_back(zero_.sync.start_in_place(to_send));
 }

@@ -360,6 +360,27 @@ TEST_F(ZeroHookErrorsMultirankTest, AMissingGradientIsAnErrorOfTheNextForward) {
   }
 }
 
+// Autograd runs the last operator first, so `first` is updated before `last` needs its old value.
+TEST_F(ZeroHookErrorsMultirankTest, ABackwardThatNeedsAnOldValueThrowsOnEveryRank) {
+  struct OldValueImpl : torch::nn::Module {
+    at::Tensor first = register_parameter("first", at::ones({3}));
+    at::Tensor second = register_parameter("second", at::ones({3}));
+    at::Tensor last = register_parameter("last", at::ones({3}));
+    at::Tensor forward(const at::Tensor& x) {
+      const at::Tensor needs_old = last * first.detach();
+      const at::Tensor of_second = second * x;
+      return needs_old + of_second + first * x;
+    }
+  };
+  const auto net = std::make_shared<OldValueImpl>();
+  DistributedDataParallel ddp(net, {.bucket_cap_mb = 0.0});
+  ZeroSGD zero(ddp.parameters(), 0.01, kOverlaps);
+  ddp.register_comm_hook(hook_with_zero_step_interleaved(mean(), ddp.reducer(), zero));
+  loss(ddp(batch(0))).backward();  // One bucket.
+  EXPECT_THAT(error_of([&] { loss(ddp(batch(1))).backward(); }),
+              HasSubstr("modified by an inplace operation"));
+}
+
 TEST_F(ZeroHookErrorsMultirankTest, RejectsAHookOfAnotherDistributedDataParallel) {
   const auto net = make_net<PartsImpl>(1);
   DistributedDataParallel all(net), other(make_net<PartsImpl>(1));
