@@ -35,7 +35,8 @@
 // If an update throws on a rank, backward() throws on every rank, as
 // ZeroRedundancyOptimizer::step() does, and the next backward() can run.
 //
-// Keep the optimizer as long as the DistributedDataParallel trains.
+// Register the hook with the DistributedDataParallel whose reducer() it has.  With another one,
+// backward() throws c10::Error.  Keep the optimizer as long as the DistributedDataParallel trains.
 //
 // Blocks: the functions block until every rank has called them.  backward() blocks until this rank
 // has the parameters of all ranks.  With "nccl", backward() only enqueues the work.
@@ -83,14 +84,14 @@ CommHook hook_with_zero_step(const CommHook& hook, DdpReducer& ddp,
 // can happen if a forward also uses the parameter's detach().  Do not use the parameter's data()
 // instead, because autograd does not see that its values change.
 //
-// If backward() throws before its end, for example because of an operator of the model or of a lost
-// peer, some ranks have updated some of their parameters, which other ranks have not received.  The
-// parameters then differ between ranks.  Load a checkpoint before you train on.  This does not
-// apply to an update that throws.
+// If backward() throws before its end, for example in an operator of the model or because of a lost
+// peer, or if a gradient is missing, ranks may have updated parameters that other ranks have not
+// received.  The parameters then differ between ranks.  Load a checkpoint before you train on.  An
+// update that throws does not have this effect.
 //
 // If `hook` completes the future of a bucket only when a later bucket comes, as powerSGD_hook does,
 // the updates follow the last bucket.  A hook of your own that does so makes backward() throw after
-// the timeout of the group.
+// twice the timeout of the group.
 template <class Optimizer>
 CommHook hook_with_zero_step_interleaved(const CommHook& hook, DdpReducer& ddp,
                                          ZeroRedundancyOptimizer<Optimizer>& zero) {
