@@ -90,8 +90,8 @@ CommHook hook_with_zero_step(const CommHook& hook, DdpReducer& ddp,
 // update that throws does not have this effect.
 //
 // If `hook` completes the future of a bucket only when a later bucket comes, as powerSGD_hook does,
-// the updates follow the last bucket.  A hook of your own that does so makes backward() throw after
-// twice the timeout of the group.
+// the updates follow the last bucket.  A hook of your own that does so makes backward() throw some
+// time after the timeout of the group.
 template <class Optimizer>
 CommHook hook_with_zero_step_interleaved(const CommHook& hook, DdpReducer& ddp,
                                          ZeroRedundancyOptimizer<Optimizer>& zero) {

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "backends/group/group_state.h"
+#include "backends/group/roll_call.h"
 #include "common/deadline.h"
 #include "parallel/ddp/flat_parts.h"
 #include "parallel/optim/narrowed_groups.h"
@@ -45,11 +46,13 @@ class ReducedGradients {
   std::vector<at::Tensor> gradients_;
 };
 
-// Twice the timeout of the group, so that a collective of the hook fails first, with its own error.
+// Longer than a collective of the hook can take, so that it fails first, with its own error. After
+// its timeout, it asks which ranks are missing.
 std::chrono::milliseconds patience_of(const Group& group) {
   // deadline_after() treats more than a year as no timeout.
-  return 2 *
-         std::min<std::chrono::milliseconds>(state_of(group).timeout, std::chrono::hours(24 * 365));
+  const auto timeout =
+      std::min<std::chrono::milliseconds>(state_of(group).timeout, std::chrono::hours(24 * 365));
+  return 2 * timeout + 3 * kPatience;
 }
 
 // A hook of the user may never complete its future.
@@ -103,6 +106,8 @@ void BucketUpdates::update(const ReducedBucket& bucket) {
 void BucketUpdates::update_own(const ReducedBucket& bucket) {
   torch::optim::Optimizer& optimizer = *zero_.optimizer;
   zero_.check_groups();
+  // Even without own parameters: if a collective fails, those of later buckets fail after it.
+  const at::Tensor flat = value_of(bucket.gradients);
   std::vector<std::vector<at::Tensor>> own(zero_.groups.size());
   bool has_own = false;
   for (const at::Tensor& one : bucket.parameters) {
@@ -113,16 +118,16 @@ void BucketUpdates::update_own(const ReducedBucket& bucket) {
     has_own = true;
   }
   if (!has_own) return;
-  const ReducedGradients gradients(bucket.parameters, value_of(bucket.gradients));
+  const ReducedGradients gradients(bucket.parameters, flat);
   const NarrowedGroups narrowed(optimizer, std::move(own));
   zero_.plain_step(nullptr);
 }
 
-at::Tensor BucketUpdates::value_of(const Future& gradients) const {
+at::Tensor BucketUpdates::value_of(const Future& gradients) {
   const std::chrono::milliseconds patience = patience_of(reducing_);
-  TORCH_CHECK(is_complete_within(patience, gradients),
-              "hook_with_zero_step: the future of a bucket is not complete after ",
-              patience.count(), " ms, twice the timeout of the group; ",
+  is_overdue_ = !is_complete_within(patience, gradients);
+  TORCH_CHECK(!is_overdue_, "hook_with_zero_step: the future of a bucket is not complete after ",
+              patience.count(), " ms, much longer than the timeout of the group; ",
               is_finishing_
                   ? "the hook must complete every future, with an error if it fails"
                   : "a hook that completes it in the last bucket only cannot be interleaved");
@@ -149,8 +154,9 @@ std::exception_ptr BucketUpdates::finish() {
       reports ? failure_of([&] { throw_failure_of_step(failure_, zero_.group); }).thrown
               : failure_.thrown;
   // The Reducer would wait for an incomplete future forever.
+  const auto patience = is_overdue_ ? std::chrono::milliseconds(0) : patience_of(reducing_);
   for (const Future& one : futures_) {
-    if (!is_complete_within(patience_of(reducing_), one)) std::rethrow_exception(error);
+    if (!is_complete_within(patience, one)) std::rethrow_exception(error);
   }
   return error;
 }

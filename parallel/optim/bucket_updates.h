@@ -40,7 +40,7 @@ struct ReducedBucket {
 
 class BucketUpdates {
  public:
-  // Waits for gradients up to twice the timeout of `reducing`. Updates only parameters in `used`.
+  // Waits for gradients longer than the timeout of `reducing`. Updates only parameters in `used`.
   //
   // `zero` must live during each call.
   BucketUpdates(ZeroRedundancyCore::Impl& zero, Group reducing, const ParameterSet& used)
@@ -67,7 +67,7 @@ class BucketUpdates {
  private:
   void update(const ReducedBucket& bucket);
   void update_own(const ReducedBucket& bucket);
-  at::Tensor value_of(const Future& gradients) const;
+  at::Tensor value_of(const Future& gradients);
 
   ZeroRedundancyCore::Impl& zero_;
   Group reducing_;
@@ -77,6 +77,7 @@ class BucketUpdates {
   std::vector<ParameterSync::Sending> sendings_;
   StepFailure failure_;  // The first one of this rank, which updates nothing after it.
   bool is_finishing_ = false;
+  bool is_overdue_ = false;  // A future was not complete in time.
 };
 
 }  // namespace distrun::internal
