@@ -1,5 +1,6 @@
-// Compares our DistributedDataParallel with Python's, or with itself under --digest (see
-// bench/README.md). Starts a run with two ranks of each; ddp_ranks.cc measures and prints.
+// Compares our DistributedDataParallel with Python's, with itself under --digest or on another
+// backend, or with training without it (see bench/README.md). Starts a run with two ranks of each;
+// ddp_ranks.cc measures and prints.
 #include <cstdio>
 #include <cstdlib>
 #include <regex>
@@ -38,6 +39,7 @@ struct Options {
   int rounds = 16;
   Words shapes = {"256x4x40", "1024x25x4"};
   std::string against = "python";
+  std::string backend = "gloo";
   std::string python = TORCH_PYTHON;
 };
 
@@ -58,8 +60,12 @@ Options parse(int argc, char** argv) {
       })
       ->capture_default_str();
   app.add_option("--against", options.against,
-                 "python: PyTorch's DDP; digest: ours, run with --digest")
-      ->check(CLI::IsMember({"python", "digest"}))
+                 "python: PyTorch's DDP; digest: ours, run with --digest; gloo: ours on that "
+                 "backend; alone: no DDP")
+      ->check(CLI::IsMember({"python", "digest", "gloo", "alone"}))
+      ->capture_default_str();
+  app.add_option("--backend", options.backend, "of our DDP")
+      ->check(CLI::IsMember({"gloo", "shm"}))
       ->capture_default_str();
   app.add_option("--python", options.python, "a Python that has torch")->capture_default_str();
   try {
@@ -73,16 +79,20 @@ Options parse(int argc, char** argv) {
 
 Words command(const Options& options) {
   const bool digest = options.against == "digest";
+  const bool python = options.against == "python";
   Words words = {DISTRUN_PROGRAM, "launch", "--nproc-per-node", "4"};
   const auto add = [&words](const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
   };
   if (digest) {
     add({"--digest", "sh", "-c", kAgainstDigest, "sh", DDP_RANKS});
-  } else {
+  } else if (python) {
     add({"sh", "-c", kAgainstPython, "sh", options.python, DDP_RANKS, DDP_RANKS_PY});
+  } else {
+    add({"--no-python", DDP_RANKS});
   }
-  add({std::to_string(options.rounds), digest ? "--digest" : "Python"});
+  add({std::to_string(options.rounds), digest ? "--digest" : python ? "Python" : options.against});
+  add({options.backend});
   add(options.shapes);
   return words;
 }

@@ -1,4 +1,9 @@
 // The C++ ranks of ddp_bench.cc: as ddp_ranks.py, with our DDP. Rank 2 prints.
+//
+//     ddp_ranks ROUNDS OTHERS BACKEND SHAPE…
+//
+// OTHERS says what ranks 0 and 1 are, if they are not Python's: "gloo" for our DDP on that backend,
+// "alone" for no DDP. BACKEND is that of ranks 2 and 3.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -144,17 +149,16 @@ void time_constructions(const std::shared_ptr<BenchNetImpl>& net, const Group& p
   tell(fmt::format("{:.0f} MB: construction", net->megabytes()), times, each);
 }
 
-void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, const Group& pair,
-                int rounds) {
-  DistributedDataParallel ddp(net, {.process_group = pair});
-  torch::optim::SGD optimizer(ddp.parameters(), 0.01);
+void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, int rounds,
+                const std::function<at::Tensor(const at::Tensor&)>& forward) {
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
   const at::Tensor data = at::randn({kBatch, shape.width});
   Times times;
   take_turns(rounds, [&] {
     for (int step = 0; step < shape.steps; ++step) {
       times.push_back(seconds_of([&] {
         optimizer.zero_grad();
-        ddp(data).square().mean().backward();
+        forward(data).square().mean().backward();
         optimizer.step();
       }));
     }
@@ -172,14 +176,22 @@ Shape shape_of(const std::string& text) {
 
 void run(const std::vector<std::string>& arguments) {
   const int rounds = std::stoi(arguments.at(0));
-  const std::vector pairs = {new_group({{0, 1}}), new_group({{2, 3}})};
+  const std::string& others = arguments.at(1);
+  const std::vector pairs = {new_group({{0, 1}}),
+                             new_group({{2, 3}}, {.backend = arguments.at(2)})};
   const Group& pair = pairs.at(static_cast<std::size_t>(get_rank()) / 2);
-  if (get_rank() == 2) print_head(arguments.at(1));
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
+  if (get_rank() == 2) print_head(others);
+  for (std::size_t i = 3; i < arguments.size(); ++i) {
     const Shape shape = shape_of(arguments[i]);
     const auto net = std::make_shared<BenchNetImpl>(shape);
-    time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
-    time_steps(net, shape, pair, rounds);
+    const auto alone = [&](const at::Tensor& x) { return net->forward(x); };
+    if (others == "alone" && get_rank() < 2) {
+      time_steps(net, shape, rounds, alone);
+      continue;
+    }
+    if (others != "alone") time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
+    DistributedDataParallel ddp(net, {.process_group = pair});
+    time_steps(net, shape, rounds, [&](const at::Tensor& x) { return ddp(x); });
   }
   barrier();
 }
