@@ -157,6 +157,8 @@ TEST_F(ZeroHookErrorsMultirankTest, ALostPeerEndsTheBackwardOfTheOthers) {
       };
       ddp.register_comm_hook(hook_of(interleaved, leaves, ddp.reducer(), zero));
       for (int step = 0; step < 2; ++step) loss(ddp(batch(step))).backward();
+      // Gloo can miss that a peer has left. The next init_process_group() waits for this rank.
+      set_timeout(std::chrono::seconds(5));
       const std::string error = error_of([&] { loss(ddp(batch(2))).backward(); });
       EXPECT_NE(error, "no error");
       EXPECT_TRUE(!is_last() || buckets == 8) << buckets;
