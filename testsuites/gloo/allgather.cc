@@ -91,7 +91,8 @@ void allgather_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   allgather_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

@@ -33,7 +33,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_coalesced_checks, {.
 
 TensorVector twice(int value) { return {at::full({1}, value), at::full({1}, value)}; }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_coalesced_async, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_coalesced_async,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_process_group();
   std::vector<TensorVectors> outputs, expected;
   std::vector<WorkPtr> works;
@@ -53,7 +54,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_coalesced_async, {.r
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_into_tensor_coalesced, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_into_tensor_coalesced,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_process_group();
   at::manual_seed(42);  // The same inputs on every rank.
   TensorVector inputs, outputs, expected;

@@ -56,7 +56,8 @@ void allreduce_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   allreduce_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

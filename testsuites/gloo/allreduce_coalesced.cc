@@ -34,7 +34,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_checks_cud
                      "unsupported device type");
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_basics, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_basics,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo();
   for (const auto& [op, inputs, expected] : coalesced_reduce_cases(rank(), world_size())) {
     EXPECT_TENSORS_EQUAL(result_of(allreduce_coalesced(*group, inputs, op)), expected)
@@ -46,7 +47,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_basics, {.
 TensorVector two_of(std::int64_t value) { return {at::full({1}, value), at::full({1}, value)}; }
 TensorVector expected_output(int i, int size) { return two_of(i * size + size * (size - 1) / 2); }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo(/*threads=*/8);
   std::vector<WorkPtr> works;
   for (int i = 0; i < 1000; ++i) works.push_back(allreduce_coalesced(*group, two_of(i + rank())));
@@ -56,7 +58,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_stress, {.
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_async, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_async,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_process_group();
   std::vector<WorkPtr> works;
   for (int i = 0; i < 2; ++i) {

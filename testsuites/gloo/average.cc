@@ -4,7 +4,8 @@
 namespace distrun {
 namespace {
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_average, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_average,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo();
   std::vector<at::Tensor> tensors = {at::full({3}, rank() + 0.5)};
   c10d::AllreduceOptions options;

@@ -8,7 +8,8 @@ namespace distrun {
 namespace {
 
 // A barrier completes after every collective that this rank started before, waited for or not.
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_barrier_implies_wait, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_barrier_implies_wait,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo();
   TensorVector tensors;
   for (int i = 0; i < 16; ++i) {

@@ -8,7 +8,8 @@
 namespace distrun {
 namespace {
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_empty_tensors, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_empty_tensors,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const at::Tensor empty = at::empty({0});
   const auto group = create_gloo();
   const TensorVector result = result_of(broadcast(*group, {empty}, /*root=*/0));
@@ -73,7 +74,8 @@ void broadcast_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_broadcast_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_broadcast_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   broadcast_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

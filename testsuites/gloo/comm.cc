@@ -43,7 +43,8 @@ void broadcast_coalesced(MakeTensor make, at::ScalarType half) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_broadcast_coalesced_gloo_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_broadcast_coalesced_gloo_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   broadcast_coalesced(on_cpu, at::kFloat);
 }
 
@@ -61,11 +62,13 @@ std::vector<std::string> each(int ranks, std::uint64_t number) {
   return std::vector<std::string>(static_cast<std::size_t>(ranks), std::to_string(number));
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_set_default_pg_gloo, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_set_default_pg_gloo,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   EXPECT_EQ(numbers({}, {}), each(2, 0));
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_set_gloo_new_group, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_set_gloo_new_group,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   const Group group = new_group({{0, 1}});
   EXPECT_EQ(numbers(group, group), each(2, 0));
 }
@@ -83,7 +86,8 @@ void count_collectives(const Group& group, const Group& told_in, MakeTensor make
 
 void count_in_default_group(MakeTensor make) { count_collectives({}, new_group(), make); }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_incremented_gloo_default, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_incremented_gloo_default,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   count_in_default_group(on_cpu);
 }
 
@@ -109,7 +113,8 @@ void count_in_subgroup(MakeTensor make) {
   EXPECT_TENSORS_EQUAL(one, make(at::full({1}, 3.0)));
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_incremented_gloo_subgroup, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_incremented_gloo_subgroup,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   count_in_subgroup(on_cpu);
 }
 
@@ -142,7 +147,8 @@ void warn_not_in_group(MakeTensor make) {
   EXPECT_EQ(warnings.texts(), expected);
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_gloo_warn_not_in_group, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_gloo_warn_not_in_group,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   warn_not_in_group(on_cpu);
 }
 
@@ -150,7 +156,8 @@ DISTRIBUTED_TEST(gloo, CommTest, test_gloo_warn_not_in_group_cuda, {.ranks = 2, 
   warn_not_in_group(on_cuda);
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_gloo_rank_membership, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_gloo_rank_membership,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   const Group group = new_group({{1}});
   EXPECT_EQ(get_group_rank(group, 1), 0);
   EXPECT_EQ(get_global_rank(group, 0), 1);
@@ -162,7 +169,8 @@ DISTRIBUTED_TEST(gloo, CommTest, test_gloo_rank_membership, {.ranks = 2}) {
   EXPECT_EQ(get_world_size(group), get_rank() == 1 ? 1 : -1);
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_mismatch, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_mismatch,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   const at::Tensor x = at::full({2, 2}, 7.0), half = x.to(at::kHalf);
   const Tensors xs = {at::zeros({2, 2}), at::zeros({2, 2})};
   const Tensors halves = {xs[0], xs[1].to(at::kHalf)};
@@ -186,7 +194,8 @@ DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_mismatch, {.ranks = 2}) {
   EXPECT_THROWS_WITH(gather(x, halves, here), c10::ValueError, text);
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_complex, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_complex,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   const auto parts_of = [](int rank) { return at::arange(2, at::kFloat) + 10 * rank; };
   const at::Tensor parts = parts_of(get_rank()), number = at::view_as_complex(parts);
   const Tensors expected = {parts_of(0), parts_of(1)};
@@ -204,7 +213,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_complex, {.ranks = 2}) {
                      "all_reduce on rank [01]: .* have no MAX");
 }
 
-DISTRIBUTED_TEST(gloo, CommTest, test_bool_tensors, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CommTest, test_bool_tensors, {.ranks = 2, .backends = {"gloo", "shm"}}) {
   const at::Tensor values = at::tensor({1, 0, 0, 1}).to(at::kBool);
   const at::Tensor got = get_rank() == 0 ? values.clone() : at::zeros({4}, at::kBool);
   broadcast(got, 0);

@@ -123,7 +123,8 @@ CompilerTest::Begun begin_two_all_reduces(const at::Tensor& tensor) {
   return begin_all_reduce(tensor);
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce, sum);
 }
 
@@ -131,7 +132,8 @@ DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_gpu, {.ranks = 2, 
   expect_replays(gpu(), "c10d.allreduce_", begin_all_reduce, sum);
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.allgather_", begin_all_gather, sum);
 }
 
@@ -139,7 +141,8 @@ DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_gpu, {.ranks = 2, 
   expect_replays(gpu(), "c10d.allgather_", begin_all_gather, sum);
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.broadcast_", begin_broadcast, first);
 }
 
@@ -147,7 +150,8 @@ DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_gpu, {.ranks = 2, 
   expect_replays(gpu(), "c10d.broadcast_", begin_broadcast, first);
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.scatter_", begin_scatter, first_and_rank);
 }
 
@@ -161,11 +165,13 @@ CompilerTest::Begun begin_all_reduce_of_another(const at::Tensor& tensor) {
   return {all_reduce(tensor.variable_data(), ReduceOp::SUM, {.async_op = true}), tensor};
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_nested_comm_tensor_wrapping, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_nested_comm_tensor_wrapping,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce_of_another, sum);
 }
 
-DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_cpu, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_cpu,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_replays(cpu(), "c10d.allreduce_", begin_two_all_reduces, sum_of_sums);
 }
 

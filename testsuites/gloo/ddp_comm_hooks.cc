@@ -34,7 +34,7 @@ std::shared_ptr<ModuleForDdpCommHookImpl> module() {
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_comm_hook_future_passing_cpu,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   expect_what_the_hook_returns(ddp_on(cpu(), module()), eight(cpu()));
 }
 
@@ -50,7 +50,8 @@ concept CanBeRegistered = requires(DistributedDataParallel<ModuleForDdpCommHookI
 };
 
 // Wrong hooks, a TypeError or ValueError in Python, do not compile.
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_init, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_init,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   EXPECT_TRUE(CanBeRegistered<Future (*)(c10d::GradBucket&)>);
   EXPECT_FALSE(CanBeRegistered<int>);
   EXPECT_FALSE(CanBeRegistered<Future (*)(int)>);
@@ -61,7 +62,7 @@ DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_i
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_return_type,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   EXPECT_FALSE(CanBeRegistered<int (*)(c10d::GradBucket&)>);
   EXPECT_FALSE(CanBeRegistered<void (*)(c10d::GradBucket&)>);
   DistributedDataParallel null(module());
@@ -81,7 +82,7 @@ DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_r
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_comm_hook_register_just_once,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   DistributedDataParallel ddp(module());
   ddp.register_comm_hook(simple_hook);
   const char* const text = "comm_hook or register_.*comm_hook can only be called once";

@@ -45,12 +45,13 @@ void train_as_alone(const std::vector<c10::Device>& devices, const DdpOptions& o
   }
 }
 
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_gloo_backend_cpu_module, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_gloo_backend_cpu_module,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   train_as_alone({cpu()}, {.bucket_cap_mb = 0.001});
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_gloo_backend_cpu_module_grad_is_view,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   train_as_alone({cpu()}, {.bucket_cap_mb = 0.001, .gradient_as_bucket_view = true});
 }
 

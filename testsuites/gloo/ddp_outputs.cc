@@ -25,12 +25,13 @@ void ignore_outputs(bool with_unused_parameters) {
   EXPECT_GT(first.abs().sum().item<double>(), 0);
 }
 
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_output, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_output,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   ignore_outputs(/*with_unused_parameters=*/false);
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_output_with_unused_parameters,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   ignore_outputs(/*with_unused_parameters=*/true);
 }
 
@@ -69,12 +70,13 @@ void train_by_loss_type(bool with_unused_parameters) {
   EXPECT_EQ(module->other->weight.grad().defined(), !with_unused_parameters);
 }
 
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_dataclass_output, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_dataclass_output,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   train_by_loss_type(/*with_unused_parameters=*/false);
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_dataclass_output_unused_param,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   train_by_loss_type(/*with_unused_parameters=*/true);
 }
 

@@ -43,7 +43,8 @@ void leave_the_shard_alone(c10::Device device) {
   EXPECT_TRUE(module->fc1->weight.grad().defined());
 }
 
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_sharded_tensor, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_sharded_tensor,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   leave_the_shard_alone(cpu());
 }
 

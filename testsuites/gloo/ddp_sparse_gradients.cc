@@ -38,17 +38,18 @@ void test_sparse_gradients(const DdpOptions& options) {
   expect_sparse_gradients(*alone, ddp);
 }
 
-DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_sparse_gradients, {.ranks = 2}) {
+DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_sparse_gradients,
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   test_sparse_gradients({});
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_sparse_gradients_grad_is_view,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   test_sparse_gradients({.gradient_as_bucket_view = true});
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_comm_hook_sparse_gradients,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   auto [alone, ddp] = networks({});
   int calls = 0;
   ddp.register_comm_hook([&calls](c10d::GradBucket& bucket) {

@@ -40,7 +40,7 @@ struct UnusedParametersTest : DistributedDataParallelTest {
 }  // namespace
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_global_local_unused_params_grad,
-                 {.ranks = 2}) {
+                 {.ranks = 2, .backends = {"gloo", "shm"}}) {
   UnusedParametersTest::expect_gradients_of_used(cpu(), {});
 }
 

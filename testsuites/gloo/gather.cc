@@ -44,7 +44,8 @@ void gather_basics(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_basics, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_basics,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   gather_basics(*create_gloo(), on_cpu);
 }
 
@@ -52,7 +53,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_basics_cuda, {.ranks = 
   gather_basics(*create_gloo(), on_cuda);
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_noncontiguous_input, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_noncontiguous_input,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   ASSERT_FALSE(as_column(at::ones({1})).is_contiguous());
   gather_basics(*create_gloo(), as_column);
 }
@@ -76,7 +78,8 @@ void gather_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   gather_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

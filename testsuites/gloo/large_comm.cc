@@ -28,7 +28,8 @@ void gather_in_pair(const Group& pair, int index) {
 }
 
 // Each rank creates its own group of two, and inspects the other group.
-DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const int low = rank() % 2, other = 1 - low;
   const Group without = new_local_group({other + 2, other});
   EXPECT_FALSE(without.is_member());
@@ -41,7 +42,8 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
   rendezvous("connected");  // Peers may still be connecting; do not drop the group yet.
 }
 
-DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const int index = rank() / 2;
   const Group pair = new_local_group({2 * index, 2 * index + 1});
   gather_in_pair(pair, index);
@@ -49,7 +51,8 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.
 }
 
 // Groups with the same members, after ranks 0 and 1 have created others.
-DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const int index = rank() / 2;
   if (index == 0) {
     EXPECT_TRUE(new_local_group({rank()}).is_member());

@@ -10,7 +10,8 @@
 namespace distrun {
 namespace {
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto two_devices = options();
   two_devices->timeout = std::chrono::seconds(5);
   two_devices->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
@@ -24,7 +25,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor, {.ra
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_set_gloo_pg_timeout, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_set_gloo_pg_timeout,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo();
   const auto work = allreduce(*group, {at::rand({10})});
   EXPECT_EQ(group->getBackendOptions()->timeout, std::chrono::seconds(50));

@@ -2,11 +2,15 @@
 
 #include <chrono>
 #include <csignal>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/group/libtorch_versions.h"
+#include "distrun/backend_registry.h"
 #include "testsuites/mutation/mutation.h"
 
 namespace distrun {
@@ -17,11 +21,17 @@ using c10d::ProcessGroupGloo;
 
 constexpr std::chrono::seconds kTimeout{50};
 
-// The only place where the suite creates a backend.
+// The only place where the suite creates a backend. With shm, options for Gloo have no effect.
 c10::intrusive_ptr<c10d::Backend> make_backend(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+    const std::string& name, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     const c10::intrusive_ptr<ProcessGroupGloo::Options>& options) {
   std::signal(SIGPIPE, SIG_IGN);  // A lost peer is then an error, as in Python.
+  if (name == "shm") {
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return mutated(distrun::make_backend(
+        name, {.store = store, .rank = rank, .size = size, .timeout = kTimeout, .ranks = ranks}));
+  }
   return mutated(c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options));
 }
 
@@ -46,18 +56,19 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupGlooTest::create_gloo(int threads)
 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupGlooTest::connect_gloo(const std::string& name,
                                                                      const OptionsPtr& options) {
-  return make_backend(store(name), rank(), world_size(), options);
+  return make_backend(backend(), store(name), rank(), world_size(), options);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroupGlooTest::create_process_group() {
   const auto group_store = store("process_group");
   auto group = c10::make_intrusive<c10d::ProcessGroup>(group_store, rank(), world_size());
-  const auto backend = make_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store),
-                                    rank(), world_size(), options());
-  internal::start_sequence_numbers(*backend);
+  const auto its_backend =
+      make_backend(backend(), c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store), rank(),
+                   world_size(), options());
+  internal::start_sequence_numbers(*its_backend);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
-    group->setBackend(device, c10d::ProcessGroup::BackendType::GLOO, backend);
+    group->setBackend(device, c10d::ProcessGroup::BackendType::GLOO, its_backend);
   }
   group->setGroupName("0");
   group->setGroupDesc("default_pg");

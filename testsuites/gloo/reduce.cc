@@ -33,7 +33,8 @@ void reduce_basics(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_basics, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_basics,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   reduce_basics(*create_gloo(), on_cpu);
 }
 
@@ -60,7 +61,8 @@ void reduce_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   reduce_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

@@ -19,7 +19,8 @@ at::Tensor expected_of(const at::Tensor& input, const c10d::ProcessGroup& group)
 // torch.allclose in the original does not.
 constexpr TensorTolerance kRounding{.rtol = 1e-6, .atol = 0};
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_process_group();
   at::manual_seed(42);
   at::Tensor output = at::empty({20, 20}), input = at::rand({20 * world_size(), 20});
@@ -28,7 +29,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor, {.ranks
   EXPECT_TENSORS_CLOSE(output, expected, kRounding);
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor_coalesced, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor_coalesced,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_process_group();
   at::manual_seed(42);
   TensorVector inputs, outputs, expected;

@@ -12,7 +12,8 @@
 namespace distrun {
 namespace {
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto first = connect_gloo("0", options()), second = connect_gloo("1", options());
   const auto group = make_round_robin({first, second});
   // One more than the groups: the first gets another turn.
@@ -25,7 +26,8 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
   EXPECT_EQ(second->getSequenceNumberForGroup(), 1u);
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin_create_destroy, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin_create_destroy,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   for (const std::string life : {"first", "second"}) {
     const auto group = make_round_robin(
         {connect_gloo(life + "0", options()), connect_gloo(life + "1", options())});

@@ -25,7 +25,8 @@ void scatter_basics(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_scatter_basics, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_scatter_basics,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   scatter_basics(*create_gloo(), on_cpu);
 }
 
@@ -52,7 +53,8 @@ void scatter_stress(c10d::Backend& group, MakeTensor make) {
   }
 }
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_scatter_stress, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_scatter_stress,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   scatter_stress(*create_gloo(/*threads=*/8), on_cpu);
 }
 

@@ -7,7 +7,8 @@
 namespace distrun {
 namespace {
 
-DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_send_recv_all_to_all, {.ranks = 4}) {
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_send_recv_all_to_all,
+                 {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto group = create_gloo();
   std::vector<int> peers;
   for (int peer = 0; peer < world_size(); ++peer) {

@@ -117,13 +117,14 @@ class TestJoin : public DefaultGroupTest {
   }
 };
 
-#define JOIN_TEST(name, ...)                                             \
-  DISTRIBUTED_TEST(join, TestJoin, name, {.ranks = 2, .ranks_max = 8}) { \
-    run(__VA_ARGS__, cpu());                                             \
-  }                                                                      \
-  DISTRIBUTED_TEST(join, TestJoin, name##_nccl,                          \
-                   {.ranks = 2, .min_gpus = 2, .backends = {"nccl"}}) {  \
-    run(__VA_ARGS__, gpu());                                             \
+#define JOIN_TEST(name, ...)                                                    \
+  DISTRIBUTED_TEST(join, TestJoin, name,                                        \
+                   {.ranks = 2, .ranks_max = 8, .backends = {"gloo", "shm"}}) { \
+    run(__VA_ARGS__, cpu());                                                    \
+  }                                                                             \
+  DISTRIBUTED_TEST(join, TestJoin, name##_nccl,                                 \
+                   {.ranks = 2, .min_gpus = 2, .backends = {"nccl"}}) {         \
+    run(__VA_ARGS__, gpu());                                                    \
   }
 
 JOIN_TEST(test_single_joinable_main_hooks, JoinCase{})

@@ -74,148 +74,169 @@ std::vector<const std::byte*> const_addresses_of(std::vector<Bytes>& buffers) {
   return {all.begin(), all.end()};
 }
 
-struct Size {
+struct RunSize {
   int ranks;
   std::size_t bytes;
-
-  friend std::ostream& operator<<(std::ostream& out, const Size& size) {
-    return out << size.ranks << " ranks, " << size.bytes << " bytes";
-  }
-};
-
-class HostCollectivesTest : public ::testing::TestWithParam<Size> {
- protected:
-  using Call = std::function<void(HostCollectives&, int, Watch&)>;
-
-  static int ranks() { return GetParam().ranks; }
-  static std::size_t bytes() { return GetParam().bytes; }
-  static std::size_t count() { return bytes() / sizeof(std::int32_t); }
-
-  // Twice, because the second call finds what the first one left.
-  static void run(const Call& call) {
-    const auto errors = run_as_ranks(ranks(), [&](HostGroup& group, int rank) {
-      for (int time = 0; time < 2; ++time) {
-        group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
-          call(collectives, rank, watch);
-        });
-      }
-    });
-    EXPECT_THAT(errors, Each(""));
-  }
-
-  static std::vector<Bytes> buffers(std::size_t bytes) {
-    return std::vector<Bytes>(static_cast<std::size_t>(ranks()), Bytes(bytes));
-  }
 };
 
 // The sizes of a cell's bytes, of a slot and of a call that reduces at once, and their neighbours.
-INSTANTIATE_TEST_SUITE_P(Sizes, HostCollectivesTest,
-                         ::testing::Values(Size{1, 40}, Size{2, 0}, Size{2, 4}, Size{2, 24},
-                                           Size{2, 28}, Size{2, 32768}, Size{2, 32772},
-                                           Size{2, 524288}, Size{2, 524292}, Size{2, 2097156},
-                                           Size{3, 0}, Size{3, 20}, Size{3, 100}, Size{3, 524292},
-                                           Size{3, 2000000}, Size{5, 60}, Size{5, 1048580},
-                                           Size{8, 8}, Size{8, 100000}));
+constexpr RunSize kRunSizes[] = {{1, 40},    {2, 0},       {2, 4},      {2, 24},     {2, 28},
+                                 {2, 32768}, {2, 32772},   {2, 524288}, {2, 524292}, {2, 2097156},
+                                 {3, 0},     {3, 20},      {3, 100},    {3, 524292}, {3, 2000000},
+                                 {5, 60},    {5, 1048580}, {8, 8},      {8, 100000}};
 
-TEST_P(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
-  for (int root = 0; root < ranks(); root += std::max(ranks() - 1, 1)) {
-    run([&](HostCollectives& collectives, int rank, Watch& watch) {
-      Bytes data = bytes_of_rank(rank, 0, bytes());
-      collectives.broadcast(data.data(), data.size(), root, watch);
-      EXPECT_EQ(data, bytes_of_rank(root, 0, bytes()));
-    });
-  }
-}
+class HostCollectivesTest : public ::testing::Test {
+ protected:
+  using Call = std::function<void(HostCollectives&, int, Watch&)>;
 
-TEST_P(HostCollectivesTest, AllReduceSumsOnAllRanks) {
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    Values data = values_of_rank(rank, count());
-    collectives.all_reduce(bytes_in(data), count(), kSumOfInts, watch);
-    EXPECT_EQ(data, sum_of_all(ranks(), count()));
-  });
-}
+  // A collective on `bytes` bytes of each rank.
+  struct Run {
+    int ranks;
+    std::size_t bytes;
 
-TEST_P(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
-  const int root = ranks() - 1;
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    Values data = values_of_rank(rank, count());
-    collectives.reduce(bytes_in(data), count(), kSumOfInts, root, watch);
-    EXPECT_EQ(data, rank == root ? sum_of_all(ranks(), count()) : values_of_rank(rank, count()));
-  });
-}
-
-TEST_P(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    const Bytes mine = bytes_of_rank(rank, 0, bytes());
-    auto all = buffers(bytes());
-    collectives.all_gather(mine.data(), addresses_of(all), bytes(), watch);
-    for (int from = 0; from < ranks(); ++from) {
-      EXPECT_EQ(all[static_cast<std::size_t>(from)], bytes_of_rank(from, 0, bytes())) << from;
+    std::size_t count() const { return bytes / sizeof(std::int32_t); }
+    std::vector<Bytes> buffers() const {
+      return std::vector<Bytes>(static_cast<std::size_t>(ranks), Bytes(bytes));
     }
-  });
-}
 
-TEST_P(HostCollectivesTest, GatherCopiesEachRanksBytesToTheRoot) {
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    const Bytes mine = bytes_of_rank(rank, 0, bytes());
-    auto all = rank == 0 ? buffers(bytes()) : std::vector<Bytes>();
-    collectives.gather(mine.data(), addresses_of(all), bytes(), 0, watch);
-    for (std::size_t from = 0; from < all.size(); ++from) {
-      EXPECT_EQ(all[from], bytes_of_rank(static_cast<int>(from), 0, bytes())) << from;
+    // Twice, because the second call finds what the first one left.
+    void operator()(const Call& call) const {
+      const auto errors = run_as_ranks(ranks, [&](HostGroup& group, int rank) {
+        for (int time = 0; time < 2; ++time) {
+          group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+            call(collectives, rank, watch);
+          });
+        }
+      });
+      EXPECT_THAT(errors, Each(""));
     }
-  });
-}
-
-TEST_P(HostCollectivesTest, ScatterGivesEachRankItsBytes) {
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    std::vector<Bytes> all;
-    for (int to = 0; to < ranks() && rank == 0; ++to) all.push_back(bytes_of_rank(0, to, bytes()));
-    Bytes mine(bytes());
-    collectives.scatter(const_addresses_of(all), mine.data(), bytes(), 0, watch);
-    EXPECT_EQ(mine, bytes_of_rank(0, rank, bytes()));
-  });
-}
-
-TEST_P(HostCollectivesTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    // Rank r adds what values_of_rank(r) says to the part of rank 0, twice that to that of rank 1,
-    // ….
-    std::vector<Values> inputs;
-    std::vector<const std::byte*> addresses;
-    for (int to = 0; to < ranks(); ++to) {
-      Values one = values_of_rank(rank, count());
-      for (std::int32_t& value : one) value *= to + 1;
-      inputs.push_back(std::move(one));
-      addresses.push_back(bytes_in(inputs.back()));
-    }
-    Values mine(count());
-    collectives.reduce_scatter(addresses, bytes_in(mine), count(), kSumOfInts, watch);
-    Values expected = sum_of_all(ranks(), count());
-    for (std::int32_t& value : expected) value *= rank + 1;
-    EXPECT_EQ(mine, expected);
-  });
-}
-
-TEST_P(HostCollectivesTest, AllToAllSendsPartsOfDifferentSizes) {
-  const auto size = [&](int from, int to) {
-    return (bytes() + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
   };
-  run([&](HostCollectives& collectives, int rank, Watch& watch) {
-    std::vector<Bytes> sent, received;
-    std::vector<HostCollectives::ConstPart> inputs;
-    std::vector<HostCollectives::Part> outputs;
-    for (int peer = 0; peer < ranks(); ++peer) {
-      sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
-      received.emplace_back(size(peer, rank));
-      inputs.push_back({sent.back().data(), sent.back().size()});
-      outputs.push_back({received.back().data(), received.back().size()});
+
+  static void with_all_sizes(const std::function<void(const Run&)>& act) {
+    for (const RunSize& size : kRunSizes) {
+      SCOPED_TRACE(std::to_string(size.ranks) + " ranks, " + std::to_string(size.bytes) + " bytes");
+      act(Run{size.ranks, size.bytes});
     }
-    collectives.all_to_all(inputs, outputs, watch);
-    for (int from = 0; from < ranks(); ++from) {
-      EXPECT_EQ(received[static_cast<std::size_t>(from)],
-                bytes_of_rank(from, rank, size(from, rank)))
-          << from;
+  }
+};
+
+TEST_F(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
+  with_all_sizes([](const Run& of) {
+    for (int root = 0; root < of.ranks; root += std::max(of.ranks - 1, 1)) {
+      of([&](HostCollectives& collectives, int rank, Watch& watch) {
+        Bytes data = bytes_of_rank(rank, 0, of.bytes);
+        collectives.broadcast(data.data(), data.size(), root, watch);
+        EXPECT_EQ(data, bytes_of_rank(root, 0, of.bytes));
+      });
     }
+  });
+}
+
+TEST_F(HostCollectivesTest, AllReduceSumsOnAllRanks) {
+  with_all_sizes([](const Run& of) {
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      Values data = values_of_rank(rank, of.count());
+      collectives.all_reduce(bytes_in(data), of.count(), kSumOfInts, watch);
+      EXPECT_EQ(data, sum_of_all(of.ranks, of.count()));
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
+  with_all_sizes([](const Run& of) {
+    const int root = of.ranks - 1;
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      Values data = values_of_rank(rank, of.count());
+      collectives.reduce(bytes_in(data), of.count(), kSumOfInts, root, watch);
+      EXPECT_EQ(data,
+                rank == root ? sum_of_all(of.ranks, of.count()) : values_of_rank(rank, of.count()));
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
+  with_all_sizes([](const Run& of) {
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      const Bytes mine = bytes_of_rank(rank, 0, of.bytes);
+      auto all = of.buffers();
+      collectives.all_gather(mine.data(), addresses_of(all), of.bytes, watch);
+      for (int from = 0; from < of.ranks; ++from) {
+        EXPECT_EQ(all[static_cast<std::size_t>(from)], bytes_of_rank(from, 0, of.bytes)) << from;
+      }
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, GatherCopiesEachRanksBytesToTheRoot) {
+  with_all_sizes([](const Run& of) {
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      const Bytes mine = bytes_of_rank(rank, 0, of.bytes);
+      auto all = rank == 0 ? of.buffers() : std::vector<Bytes>();
+      collectives.gather(mine.data(), addresses_of(all), of.bytes, 0, watch);
+      for (std::size_t from = 0; from < all.size(); ++from) {
+        EXPECT_EQ(all[from], bytes_of_rank(static_cast<int>(from), 0, of.bytes)) << from;
+      }
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, ScatterGivesEachRankItsBytes) {
+  with_all_sizes([](const Run& of) {
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      std::vector<Bytes> all;
+      for (int to = 0; to < of.ranks && rank == 0; ++to)
+        all.push_back(bytes_of_rank(0, to, of.bytes));
+      Bytes mine(of.bytes);
+      collectives.scatter(const_addresses_of(all), mine.data(), of.bytes, 0, watch);
+      EXPECT_EQ(mine, bytes_of_rank(0, rank, of.bytes));
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
+  with_all_sizes([](const Run& of) {
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      // Rank r adds what values_of_rank(r) says to the part of rank 0, twice that to that of rank
+      // 1, ….
+      std::vector<Values> inputs;
+      std::vector<const std::byte*> addresses;
+      for (int to = 0; to < of.ranks; ++to) {
+        Values one = values_of_rank(rank, of.count());
+        for (std::int32_t& value : one) value *= to + 1;
+        inputs.push_back(std::move(one));
+        addresses.push_back(bytes_in(inputs.back()));
+      }
+      Values mine(of.count());
+      collectives.reduce_scatter(addresses, bytes_in(mine), of.count(), kSumOfInts, watch);
+      Values expected = sum_of_all(of.ranks, of.count());
+      for (std::int32_t& value : expected) value *= rank + 1;
+      EXPECT_EQ(mine, expected);
+    });
+  });
+}
+
+TEST_F(HostCollectivesTest, AllToAllSendsPartsOfDifferentSizes) {
+  with_all_sizes([](const Run& of) {
+    const auto size = [&](int from, int to) {
+      return (of.bytes + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
+    };
+    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      std::vector<Bytes> sent, received;
+      std::vector<HostCollectives::ConstPart> inputs;
+      std::vector<HostCollectives::Part> outputs;
+      for (int peer = 0; peer < of.ranks; ++peer) {
+        sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
+        received.emplace_back(size(peer, rank));
+        inputs.push_back({sent.back().data(), sent.back().size()});
+        outputs.push_back({received.back().data(), received.back().size()});
+      }
+      collectives.all_to_all(inputs, outputs, watch);
+      for (int from = 0; from < of.ranks; ++from) {
+        EXPECT_EQ(received[static_cast<std::size_t>(from)],
+                  bytes_of_rank(from, rank, size(from, rank)))
+            << from;
+      }
+    });
   });
 }
 

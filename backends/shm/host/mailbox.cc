@@ -194,7 +194,6 @@ void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Driving& driving) {
   }
   lock.unlock();
   sleep_on(bell, seen, kLookAround);
-  bell.fetch_and(~kHasSleeper, std::memory_order_acq_rel);
   lock.lock();
 }
 
@@ -400,7 +399,10 @@ bool Mailbox::is_own_thread() {
 void Mailbox::ring_bell_of(int rank) const {
   auto& bell = ranks_.memory(rank).bell.word;
   const std::uint32_t old = bell.fetch_add(2, std::memory_order_acq_rel);
-  if ((old & kHasSleeper) != 0) wake_sleepers(bell);
+  if ((old & kHasSleeper) == 0) return;
+  // Several threads may sleep, so only who wakes them says that none does.
+  bell.fetch_and(~kHasSleeper, std::memory_order_acq_rel);
+  wake_sleepers(bell);
 }
 
 void Mailbox::wake_everybody() const {
