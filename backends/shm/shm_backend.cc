@@ -153,7 +153,7 @@ ShmBackend::WorkPtr ShmBackend::begin_sparse_all_reduce(const Call& call, const 
                                                         const c10d::ReduceOp& op) {
   TORCH_CHECK_VALUE(op == c10d::ReduceOp::SUM, call.name,
                     ": shm has no such reduction of sparse tensors; expected SUM");
-  check_sparse(call.name, tensor);
+  check_cpu(call.name, tensor);
   return begin(call, {{tensor}},
                [tensor](auto& group, auto& watch) { sum_sparse(tensor, group, watch); });
 }

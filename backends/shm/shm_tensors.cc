@@ -101,10 +101,14 @@ void DenseTensor::write_back() const {
   tensor_.copy_(dense_);
 }
 
-void check_dense(const char* call, const at::Tensor& tensor) {
+void check_cpu(const char* call, const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), call, ": a tensor is undefined");
   TORCH_CHECK_VALUE(tensor.is_cpu(), call, ": a tensor is on ", tensor.device(),
                     "; shm supports only the CPU");
+}
+
+void check_dense(const char* call, const at::Tensor& tensor) {
+  check_cpu(call, tensor);
   TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, call, ": a tensor has layout ",
                     tensor.layout(), "; shm supports only dense tensors");
 }

@@ -39,7 +39,9 @@ class DenseTensor {
   at::Tensor dense_;
 };
 
-// Throws c10::ValueError unless it is a dense tensor in the memory of the CPU.
+// Throws c10::ValueError unless it is in the memory of the CPU.
+void check_cpu(const char* call, const at::Tensor& tensor);
+// The same, and unless it is dense.
 void check_dense(const char* call, const at::Tensor& tensor);
 
 }  // namespace distrun::shm

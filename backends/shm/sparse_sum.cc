@@ -9,8 +9,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sparse_coo_tensor.h>
-#include <c10/util/Exception.h>
-#include <c10/util/StringUtil.h>
 
 #include "backends/shm/host/host_error.h"
 
@@ -69,12 +67,6 @@ at::Tensor of_rank(int rank, const at::Tensor& mine, at::IntArrayRef sizes, Host
 }
 
 }  // namespace
-
-void check_sparse(const char* call, const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.layout() == at::kSparse && tensor.is_cpu(), call,
-                    ": a tensor has layout ", tensor.layout(), " on ", tensor.device(),
-                    "; shm supports sparse tensors of layout Sparse on the CPU");
-}
 
 void sum_sparse(at::Tensor tensor, HostCollectives& group, Watch& watch) {
   const at::AutoDispatchBelowADInplaceOrView guard;

@@ -291,6 +291,27 @@ TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
   EXPECT_EQ(errors[1], "all_to_all: rank 0 sends 4 bytes to rank 1, whose output for them has 6");
 }
 
+TEST(CallFactsTest, AreDescribed) {
+  CallFacts facts{.bytes = 16, .number = 7, .root = 2};
+  facts.kind = static_cast<std::uint8_t>(CallKind::kReduce);
+  const auto described_as = [&](Element element, Reduction reduction) {
+    facts.element = static_cast<std::uint8_t>(element);
+    facts.reduction = static_cast<std::uint8_t>(reduction);
+    return described(facts);
+  };
+  EXPECT_EQ(described_as(Element::kComplexHalf, Reduction::kSum),
+            "call 7, reduce of 16 bytes of complex half with SUM, root 2");
+  EXPECT_EQ(described_as(Element::kComplex64, Reduction::kAverage),
+            "call 7, reduce of 16 bytes of complex float with AVG, root 2");
+  EXPECT_EQ(described_as(Element::kComplex128, Reduction::kBitwiseXor),
+            "call 7, reduce of 16 bytes of complex double with BXOR, root 2");
+  // What a rank with another version may have written.
+  facts.kind = 99;
+  EXPECT_EQ(
+      described_as(static_cast<Element>(99), static_cast<Reduction>(99)),
+      "call 7, an unknown call of 16 bytes of an unknown dtype with an unknown reduction, root 2");
+}
+
 // A barrier's error, or "".
 std::string barrier_error(HostGroup& group, milliseconds timeout) {
   try {

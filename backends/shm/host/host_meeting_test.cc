@@ -148,7 +148,8 @@ TEST(HostMeetingTest, ATimeOutNamesTheRanksThatDidNotConnect) {
   peer.join();
   ASSERT_FALSE(peers);
   EXPECT_EQ(peers.error().kind, ErrorKind::kTimedOut);
-  EXPECT_THAT(peers.error().message, HasSubstr("these ranks of the group did not connect: "));
+  EXPECT_THAT(peers.error().message,
+              HasSubstr("timed out: these ranks of the group did not connect: "));
   EXPECT_THAT(peers.error().message, HasSubstr("3"));
 }
 
@@ -159,6 +160,35 @@ TEST(HostMeetingTest, CardsOfOtherHostsAreFound) {
   std::string other = cards[1];
   other.replace(other.find('/'), 1, "0/");
   EXPECT_THAT(meetings[0].elsewhere({cards[0], cards[1], other, "nonsense"}), ElementsAre(2, 3));
+}
+
+std::string meet_error(HostMeeting& meeting, const std::vector<std::string>& cards) {
+  const UniqueFd mine = file_of(1);
+  const auto peers = meeting.meet(cards, mine.get(), Clock::now() + kLongEnough);
+  return peers ? "" : peers.error().message;
+}
+
+TEST(HostMeetingTest, CardsThatLeadNowhereAreErrorsThatNameTheRank) {
+  auto meetings = open_meetings(2);
+  const std::string mine = meetings[1].card();
+  EXPECT_EQ(meet_error(meetings[1], {"nonsense", mine}),
+            "rank 0 of the group: its card is malformed");
+  EXPECT_THAT(meet_error(meetings[1], {"distrun-shm-1 host nowhere secret", mine}),
+              HasSubstr("rank 0 of the group: connect to its socket"));
+  EXPECT_EQ(
+      meet_error(meetings[1], {"distrun-shm-1 host " + std::string(200, 'x') + " secret", mine}),
+      "rank 0 of the group: the name of its socket is too long");
+}
+
+TEST(HostMeetingTest, APeerWithoutMemoryIsAnError) {
+  auto meetings = open_meetings(2);
+  const auto cards = cards_of(meetings);
+  const UniqueFd peer = connect_as_stranger(cards[0]);
+  std::istringstream in(cards[0]);
+  std::string secret;
+  while (in >> secret) continue;
+  ASSERT_TRUE(send_packet(peer.get(), "1 " + secret, {}));
+  EXPECT_EQ(meet_error(meetings[0], cards), "rank 1 of the group: it did not send its memory");
 }
 
 }  // namespace

@@ -230,6 +230,39 @@ TEST(MailboxTest, TimeOutsSayWhatDidNotHappen) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST(MailboxTest, AReceiveFromAnyRankTimesOut) {
+  std::latch failed(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 0) {
+      Bytes data(8);
+      const auto soon = Clock::now() + std::chrono::milliseconds(100);
+      EXPECT_THAT(Transfer::receive(group, data, kAnyRank, 7, soon).wait(group),
+                  MatchesRegex("timed out after [0-9]+ms: no rank sent a message with tag 7"));
+      failed.count_down();
+    }
+    failed.wait();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(MailboxTest, AReceiveEndsWithItsGroup) {
+  Bytes data(8);
+  std::string error;
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) return;
+    group.mailbox().receive(data.data(), data.size(), 1, 0, in_time(),
+                            [&](const std::exception_ptr& its) {
+                              try {
+                                std::rethrow_exception(its);
+                              } catch (const HostError& why) {
+                                error = why.what();
+                              }
+                            });
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_THAT(error, ::testing::AnyOf("the group has been destroyed", "rank 1 has left the group"));
+}
+
 TEST(MailboxTest, ASendThatNobodyReceivesTimesOut) {
   std::latch failed(1);
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace distrun::shm {
@@ -66,14 +67,27 @@ TEST(RankRegionTest, MemoryOfAnotherSizeIsRejected) {
 TEST(RankRegionTest, MemoryInAnotherFormatIsRejected) {
   const auto region = RankRegion::create(1, kSizes).value();
   region.memory().heading.version = 99;
-  EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, kSizes),
-              HasSubstr("shares memory in another format: do all ranks run the same version"));
+  EXPECT_THAT(
+      map_error(copy_of(region.descriptor()), 1, kSizes),
+      HasSubstr("shares memory in another format: do all ranks run the same version of distrun?"));
 }
 
 TEST(RankRegionTest, MemoryOfAnotherRankIsRejected) {
   const auto region = RankRegion::create(1, kSizes).value();
   EXPECT_EQ(map_error(copy_of(region.descriptor()), 2, kSizes),
             "rank 2 of the group shares memory of rank 1 of 3; expected rank 2 of 3");
+}
+
+TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto region = RankRegion::create(0, kSizes);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(region);
+  EXPECT_EQ(region.error().message,
+            "share 36864 bytes of memory: memfd_create: Too many open files: raise `ulimit -n`");
 }
 
 }  // namespace

@@ -1,0 +1,143 @@
+// The backend shm of a group with one rank, called as c10d calls it, and ranks that do not meet.
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "backends/group/libtorch_versions.h"
+#include "distrun/backend_registry.h"
+
+namespace distrun::shm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Tensors = std::vector<at::Tensor>;
+using c10d::ReduceOp;
+
+c10::intrusive_ptr<c10d::HashStore> new_store() { return c10::make_intrusive<c10d::HashStore>(); }
+
+BackendRequest request_for(int size, c10::intrusive_ptr<c10d::Store> store) {
+  BackendRequest request{.store = std::move(store),
+                         .rank = 0,
+                         .size = size,
+                         .timeout = std::chrono::milliseconds(100)};
+  for (int rank = 0; rank < size; ++rank) request.ranks.push_back(rank + 10);
+  return request;
+}
+
+template <class Error, class Act>
+std::string text_of_error(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "no error";
+}
+
+class ShmTest : public ::testing::Test {
+ protected:
+  template <class Act>
+  static std::string value_error(const Act& act) {
+    return text_of_error<c10::ValueError>(act);
+  }
+
+  c10::intrusive_ptr<c10d::Backend> backend_ = make_backend("shm", request_for(1, new_store()));
+  at::Tensor x_ = at::ones({2});
+};
+
+TEST_F(ShmTest, ARankAloneReducesItsOwnTensor) {
+  Tensors tensors = {at::arange(3)};
+  backend_->allreduce(tensors, {})->wait();
+  EXPECT_TRUE(tensors[0].equal(at::arange(3)));
+}
+
+TEST_F(ShmTest, ATensorMayHaveAnyStrides) {
+  Tensors tensors = {at::arange(6, at::kFloat).view({2, 3}).t()};
+  c10d::AllreduceOptions options;
+  options.reduceOp = ReduceOp::AVG;
+  backend_->allreduce(tensors, options)->wait();
+  EXPECT_TRUE(tensors[0].equal(at::arange(6, at::kFloat).view({2, 3}).t()));
+}
+
+TEST_F(ShmTest, AWorkHasAFutureWithItsTensors) {
+  Tensors tensors = {x_};
+  const auto work = backend_->allreduce(tensors, {});
+  const auto future = work->getFuture();
+  future->wait();
+  EXPECT_TRUE(work->isCompleted());
+  EXPECT_TRUE(future->value().toTensorVector().at(0).is_same(x_));
+  EXPECT_TRUE(work->result().at(0).is_same(x_));
+}
+
+TEST_F(ShmTest, RejectsRootsAndNumbersOfTensors) {
+  Tensors one = {x_}, two = {x_, x_};
+  EXPECT_EQ(value_error([&] { backend_->broadcast(one, {.rootRank = 3}); }),
+            "broadcast: the root is 3; expected 0 to 0");
+  EXPECT_EQ(value_error([&] { backend_->allreduce(two, {}); }),
+            "all_reduce: there are 2 tensors; expected 1");
+}
+
+TEST_F(ShmTest, RejectsTensorsThatItCannotRead) {
+  Tensors undefined = {at::Tensor()}, meta = {x_.to(at::kMeta)},
+          rows = {at::eye(2).to_sparse_csr()};
+  EXPECT_EQ(value_error([&] { backend_->broadcast(undefined, {}); }),
+            "broadcast: a tensor is undefined");
+  EXPECT_EQ(value_error([&] { backend_->broadcast(meta, {}); }),
+            "broadcast: a tensor is on meta; shm supports only the CPU");
+  EXPECT_EQ(value_error([&] { backend_->allreduce(rows, {}); }),
+            "all_reduce: a tensor has layout SparseCsr; shm supports only dense tensors");
+}
+
+TEST_F(ShmTest, RejectsTensorsOfOtherSizes) {
+  Tensors in = {x_};
+  std::vector<Tensors> out = {{at::ones({1})}};
+  EXPECT_EQ(value_error([&] { backend_->allgather(out, in, {}); }),
+            "all_gather: a tensor has 4 bytes, and another has 8; expected the same");
+  EXPECT_EQ(
+      value_error(
+          [&] { backend_->DISTRUN_ALL_GATHER_SINGLE(out[0][0], x_, c10d::AllgatherOptions()); }),
+      "all_gather_into_tensor: the larger tensor has 4 bytes; expected 8, which is 1 times the "
+      "smaller one");
+}
+
+TEST_F(ShmTest, RejectsReductionsThatAreNotDefined) {
+  Tensors one = {x_}, sparse = {x_.to_sparse()};
+  EXPECT_EQ(value_error([&] { backend_->allreduce(one, {.reduceOp = ReduceOp::BAND}); }),
+            "all_reduce: shm has no such reduction of Float");
+  EXPECT_EQ(value_error([&] { backend_->allreduce(sparse, {.reduceOp = ReduceOp::MAX}); }),
+            "all_reduce: shm has no such reduction of sparse tensors; expected SUM");
+}
+
+TEST_F(ShmTest, RejectsMessagesToItselfAndNegativeTags) {
+  Tensors one = {x_};
+  EXPECT_EQ(value_error([&] { backend_->send(one, 0, 0); }),
+            "send: the other rank is 0; expected 0 to 0, and not this one");
+  EXPECT_EQ(value_error([&] { backend_->recv(one, 0, -1); }),
+            "recv: the tag is -1; expected at least 0");
+}
+
+TEST(ShmMeetingTest, ARankThatDoesNotComeIsNamed) {
+  EXPECT_EQ(text_of_error<c10::DistBackendError>(
+                [] { make_backend("shm", request_for(2, new_store())); }),
+            "shm: rank 11 did not come within 100ms");
+}
+
+TEST(ShmMeetingTest, RanksOnOtherHostsAreNamed) {
+  const auto store = new_store();
+  const std::string card = "distrun-shm-1 another/host socket secret";
+  store->set("1", std::vector<std::uint8_t>(card.begin(), card.end()));
+  EXPECT_EQ(
+      text_of_error<c10::DistBackendError>([&] { make_backend("shm", request_for(2, store)); }),
+      "shm: rank 11 and rank 10 are on different hosts or in different network namespaces; use "
+      "gloo");
+}
+
+}  // namespace
+}  // namespace distrun::shm
