@@ -4,22 +4,25 @@
 
 namespace distrun::shm {
 
-void MessageWork::send(const c10::intrusive_ptr<MessageWork>& work, int to, std::uint32_t tag,
-                       Deadline deadline) {
+void MessageWork::send(const c10::intrusive_ptr<MessageWork>& work, int to, std::uint32_t tag) {
   work->message_ = work->group_->mailbox().send(
-      work->tensor_.data(), work->tensor_.bytes(), to, tag, deadline,
+      work->tensor_.data(), work->tensor_.bytes(), to, tag,
       [work](const std::exception_ptr& error) { work->finish_message(error, false); });
 }
 
-void MessageWork::receive(const c10::intrusive_ptr<MessageWork>& work, int from, std::uint32_t tag,
-                          Deadline deadline) {
+void MessageWork::receive(const c10::intrusive_ptr<MessageWork>& work, int from,
+                          std::uint32_t tag) {
   work->message_ = work->group_->mailbox().receive(
-      work->tensor_.data(), work->tensor_.bytes(), from, tag, deadline,
+      work->tensor_.data(), work->tensor_.bytes(), from, tag,
       [work](const std::exception_ptr& error) { work->finish_message(error, true); });
 }
 
-void MessageWork::finish_message(const std::exception_ptr& error, bool is_receive) {
-  if (!error && is_receive) tensor_.write_back();
+void MessageWork::finish_message(std::exception_ptr error, bool is_receive) noexcept {
+  try {
+    if (!error && is_receive) tensor_.write_back();
+  } catch (...) {
+    error = std::current_exception();
+  }
   complete(error ? as_backend_error(error) : nullptr);
 }
 

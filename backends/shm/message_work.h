@@ -1,6 +1,7 @@
 // The work of a send or a receive of the backend shm.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -11,34 +12,34 @@
 #include "backends/shm/host/host_group.h"
 #include "backends/shm/shm_tensors.h"
 #include "backends/shm/shm_work.h"
+#include "common/deadline.h"
 
 namespace distrun::shm {
 
 class MessageWork : public ShmWork {
  public:
-  using Deadline = HostGroup::Clock::time_point;
-
-  MessageWork(const Facts& facts, std::shared_ptr<HostGroup> group, const at::Tensor& tensor)
-      : ShmWork(facts, {{tensor}}), group_(std::move(group)), tensor_(tensor) {}
+  // `timeout` is that of each wait.
+  MessageWork(const Facts& facts, std::shared_ptr<HostGroup> group, const at::Tensor& tensor,
+              std::chrono::milliseconds timeout)
+      : ShmWork(facts, {{tensor}}), group_(std::move(group)), tensor_(tensor), timeout_(timeout) {}
 
   // Each begins the message of `work`. Throws HostError.
-  static void send(const c10::intrusive_ptr<MessageWork>& work, int to, std::uint32_t tag,
-                   Deadline deadline);
-  static void receive(const c10::intrusive_ptr<MessageWork>& work, int from, std::uint32_t tag,
-                      Deadline deadline);
+  static void send(const c10::intrusive_ptr<MessageWork>& work, int to, std::uint32_t tag);
+  static void receive(const c10::intrusive_ptr<MessageWork>& work, int from, std::uint32_t tag);
 
   // The group rank of the sender.
   int sourceRank() const override { return message_->peer(); }
 
  protected:
-  void do_here() override { group_->mailbox().wait(*message_); }
+  void do_here() override { group_->mailbox().wait(*message_, deadline_after(timeout_)); }
   void do_soon() override {}
 
  private:
-  void finish_message(const std::exception_ptr& error, bool is_receive);
+  void finish_message(std::exception_ptr error, bool is_receive) noexcept;
 
   const std::shared_ptr<HostGroup> group_;
   const DenseTensor tensor_;
+  const std::chrono::milliseconds timeout_;
   std::shared_ptr<Message> message_;
 };
 

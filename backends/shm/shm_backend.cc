@@ -1,5 +1,6 @@
 #include "backends/shm/shm_backend.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -360,6 +361,12 @@ ShmBackend::WorkPtr ShmBackend::DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at
       call("all_to_all_single", OpType::ALLTOALL_BASE, "shm:all_to_all_single", options);
   check_dense(its.name, output);
   check_dense(its.name, input);
+  for (const auto* sizes : {&input_sizes, &output_sizes}) {
+    const bool is_possible =
+        std::all_of(sizes->begin(), sizes->end(), [](std::int64_t size) { return size >= 0; });
+    TORCH_CHECK_VALUE(is_possible, its.name, ": the split sizes are ", *sizes,
+                      "; expected at least 0");
+  }
   c10d::checkSplitSizes(input_sizes, input, getSize());
   c10d::checkSplitSizes(output_sizes, output, getSize());
   return begin(its, {{output}},
@@ -408,13 +415,12 @@ ShmBackend::WorkPtr ShmBackend::begin_message(const char* name, OpType type, con
   TORCH_CHECK_VALUE(is_rank || type == OpType::RECVANYSOURCE, name, ": the other rank is ", peer,
                     "; expected 0 to ", getSize() - 1, ", and not this one");
   const ShmWork::Facts facts{.rank = getRank(), .type = type, .number = calls_};
-  auto work = c10::make_intrusive<MessageWork>(facts, group_, tensors[0]);
-  const auto deadline = deadline_after(timeout_);
+  auto work = c10::make_intrusive<MessageWork>(facts, group_, tensors[0], timeout_.load());
   with_backend_errors([&] {
     if (type == OpType::SEND) {
-      MessageWork::send(work, peer, static_cast<std::uint32_t>(tag), deadline);
+      MessageWork::send(work, peer, static_cast<std::uint32_t>(tag));
     } else {
-      MessageWork::receive(work, peer, static_cast<std::uint32_t>(tag), deadline);
+      MessageWork::receive(work, peer, static_cast<std::uint32_t>(tag));
     }
   });
   return work;

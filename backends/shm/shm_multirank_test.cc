@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
@@ -35,6 +37,49 @@ TEST_F(ShmMultirankTest, RejectsReductionsBeforeAnythingIsSent) {
               HasSubstr("shm has no BAND of Float"));
   all_reduce(x, c10d::ReduceOp::SUM, {.group = group_});
   EXPECT_TRUE(x.equal(at::full({2}, static_cast<float>(get_world_size()))));
+}
+
+// Values whose sum depends on the order, as in (1e8 + 1) - 1e8.
+at::Tensor values_of(int rank, std::int64_t count) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(rank));
+  const at::Tensor exponents = at::randint(-6, 7, {count}, generator, at::kFloat);
+  return at::randn({count}, generator, at::kFloat) * at::pow(10, exponents);
+}
+
+at::Tensor sum_in_the_order_of_ranks(std::int64_t count) {
+  at::Tensor sum = values_of(0, count);
+  for (int rank = 1; rank < get_world_size(); ++rank) sum = sum + values_of(rank, count);
+  return sum;
+}
+
+// Small tensors are reduced by each rank, and large ones in parts.
+TEST_F(ShmMultirankTest, SumsAreInTheOrderOfTheRanks) {
+  for (const std::int64_t per_rank : {1, 4, 1000, 100'000}) {
+    SCOPED_TRACE(per_rank);
+    const std::int64_t count = per_rank * get_world_size();
+    const at::Tensor expected = sum_in_the_order_of_ranks(count);
+    const at::Tensor all = values_of(get_rank(), count), mine = at::empty({per_rank});
+    reduce_scatter_tensor(mine, all, c10d::ReduceOp::SUM, {.group = group_});
+    EXPECT_TRUE(mine.equal(expected.narrow(0, get_rank() * per_rank, per_rank)));
+    const at::Tensor on_root = all.clone();
+    reduce(on_root, 1, c10d::ReduceOp::SUM, {.group = group_});
+    EXPECT_TRUE(get_rank() != 1 || on_root.equal(expected));
+    all_reduce(all, c10d::ReduceOp::SUM, {.group = group_});
+    EXPECT_TRUE(all.equal(expected));
+  }
+}
+
+TEST_F(ShmMultirankTest, AForkedChildThatEndsDoesNotEndTheGroup) {
+  const at::Tensor x = at::ones({1});
+  all_reduce(x, c10d::ReduceOp::SUM, {.group = group_, .async_op = true}).wait();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    group_ = Group();  // Frees the child's copy.
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  barrier({.group = group_});
 }
 
 TEST_F(ShmMultirankTest, SparseTensorsOfDifferentSizesAreAnErrorOnAllRanks) {

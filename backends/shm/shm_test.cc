@@ -107,6 +107,14 @@ TEST_F(ShmTest, RejectsTensorsOfOtherSizes) {
       "smaller one");
 }
 
+TEST_F(ShmTest, RejectsNegativeSplitSizes) {
+  std::vector<std::int64_t> negative = {-1}, none;
+  EXPECT_EQ(value_error([&] {
+              backend_->DISTRUN_ALL_TO_ALL_SINGLE(x_, x_, none, negative, c10d::AllToAllOptions());
+            }),
+            "all_to_all_single: the split sizes are -1; expected at least 0");
+}
+
 TEST_F(ShmTest, RejectsReductionsThatAreNotDefined) {
   Tensors one = {x_}, sparse = {x_.to_sparse()};
   EXPECT_EQ(value_error([&] { backend_->allreduce(one, {.reduceOp = ReduceOp::BAND}); }),

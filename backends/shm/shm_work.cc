@@ -90,7 +90,12 @@ void ShmWork::complete(const std::exception_ptr& error) {
     future = future_;
   }
   finish(error);
-  if (future) settle(*future);
+  if (!future) return;
+  try {
+    settle(*future);
+  } catch (const std::exception& thrown) {  // It has no other place to go.
+    TORCH_WARN("a callback of a future of shm threw: ", thrown.what());
+  }
 }
 
 QueuedWork::QueuedWork(const Facts& facts, TensorLists outputs, std::shared_ptr<CallQueue> queue,
@@ -164,6 +169,10 @@ void CallQueue::work_until_closed() {
 }
 
 void CallQueue::close() {
+  if (::getpid() != process_) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   std::unique_lock lock(mutex_);
   while (is_running_ || !pending_.empty()) {
     if (is_running_) {

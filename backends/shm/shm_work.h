@@ -23,7 +23,9 @@
 #include <vector>
 
 #include <ATen/core/ivalue.h>
+#include <sys/types.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <unistd.h>
 
 namespace distrun::shm {
 
@@ -116,6 +118,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   bool is_wanted_ = false;   // The thread.
   bool is_closed_ = false;
   std::thread thread_;
+  const pid_t process_ = ::getpid();  // A child of fork() has no such thread.
 };
 
 }  // namespace distrun::shm

@@ -150,7 +150,7 @@ std::exception_ptr BucketUpdates::finish() {
     throw;
   }
   if (!has_failed) return nullptr;
-  const std::exception_ptr error =
+  std::exception_ptr error =
       reports ? failure_of([&] { throw_failure_of_step(failure_, zero_.group); }).thrown
               : failure_.thrown;
   // The Reducer would wait for an incomplete future forever.

@@ -153,7 +153,7 @@ class ZeroHook : public std::enable_shared_from_this<ZeroHook> {
       return known_.contains(one.unsafeGetTensorImpl());
     }));
     take_late_future();
-    const Future gradients = hook_->runHook(bucket);
+    Future gradients = hook_->runHook(bucket);
     const ReducedBucket reduced{parameters, gradients, /*is_late=*/take_late_future()};
     if (steps_at_end_) {
       step_at_end(zero);

@@ -83,8 +83,13 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
   const MemorySizes sizes = memory_sizes(ranks);
   auto mine = RankRegion::create(rank, sizes);
   if (!mine) return mine.error();
-  auto peers = meeting.meet(cards, mine->descriptor(), deadline);
-  if (!peers) return peers.error();
+  // A peer that has this memory already learns why this rank does not come.
+  const auto failed = [&heading = mine->memory().heading](const Error& error) {
+    store_failure(heading, error.message);
+    return error;
+  };
+  auto peers = meeting.meet(cards, names, mine->descriptor(), deadline);
+  if (!peers) return failed(peers.error());
   mine->close_descriptor();
   std::vector<RankRegion> regions;
   std::vector<UniqueFd> presences;
@@ -96,7 +101,7 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
       continue;
     }
     auto region = RankRegion::map(std::move(peer.memory), each, sizes);
-    if (!region) return region.error();
+    if (!region) return failed(region.error());
     regions.push_back(std::move(*region));
   }
   const int cpus = std::max(static_cast<int>(usable_cpus().size()), 1);
@@ -115,6 +120,7 @@ HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
 
 HostGroup::~HostGroup() {
   mailbox_.reset();
+  if (!ranks_.is_of_this_process()) return;
   ranks_.leave();
   phases_.wake_everybody();
 }
@@ -133,10 +139,17 @@ void HostGroup::run(Clock::time_point deadline, const Call& call) {
   try {
     call(collectives_, watch);
   } catch (const HostError& error) {
-    ranks_.fail(error);
-    wake_everybody();
+    fail(error);
+    throw;
+  } catch (const std::exception& error) {  // Such as std::bad_alloc: the other ranks went on.
+    fail(HostError(HostError::Kind::kFailed, ranks_.me(), error.what()));
     throw;
   }
+}
+
+void HostGroup::fail(const HostError& error) {
+  ranks_.fail(error);
+  wake_everybody();
 }
 
 void HostGroup::abort() {

@@ -39,7 +39,7 @@ class HostGroup {
                                                  std::vector<int> names,
                                                  const std::vector<std::string>& cards,
                                                  Clock::time_point deadline);
-  // Waits for the messages that this rank sends, and tells the other ranks that it has left.
+  // Messages that are under way fail. Tells the other ranks that this one has left.
   ~HostGroup();
   HostGroup(const HostGroup&) = delete;
   HostGroup& operator=(const HostGroup&) = delete;
@@ -60,6 +60,8 @@ class HostGroup {
 
   HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
             std::vector<RankRegion> regions, std::vector<UniqueFd> presences, WaitPolicy policy);
+  // Tells the other ranks, and ends all later calls.
+  void fail(const HostError& error);
   void wake_everybody() const;
 
   const std::vector<RankRegion> regions_;

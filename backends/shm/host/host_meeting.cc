@@ -1,5 +1,6 @@
 #include "backends/shm/host/host_meeting.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -19,6 +20,7 @@
 
 #include "backends/shm/host/text_of.h"
 #include "common/os/packet_socket.h"
+#include "common/text/rank_list.h"
 
 namespace distrun::shm {
 
@@ -65,6 +67,14 @@ Result<std::string> make_secret() {
   return text.str();
 }
 
+// The error of the call that has just failed.
+Error out_of_descriptors(const char* what) {
+  const int error_number = errno;
+  Error error = Error::from_errno(what, error_number);
+  if (error_number == EMFILE || error_number == ENFILE) error.message += ": raise `ulimit -n`";
+  return error;
+}
+
 void limit_waits(int socket, Clock::time_point deadline) {
   const auto left =
       std::max(deadline - Clock::now(), Clock::duration(std::chrono::milliseconds(1)));
@@ -87,7 +97,7 @@ Result<std::string> name_of(int socket) {
 
 Result<UniqueFd> connect_to(const std::string& name, Clock::time_point deadline) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket) return Error::from_errno("make a Unix socket");
+  if (!socket) return out_of_descriptors("make a Unix socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + 1 > sizeof(address.sun_path)) {
@@ -104,20 +114,43 @@ Result<UniqueFd> connect_to(const std::string& name, Clock::time_point deadline)
   return socket;
 }
 
-// Null if the deadline passes.
-Result<UniqueFd> accept_by(int listener, Clock::time_point deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return UniqueFd();
-    pollfd ready{.fd = listener, .events = POLLIN, .revents = 0};
-    const int count = ::poll(&ready, 1, static_cast<int>(std::min<long>(left, 60'000)));
-    if (count < 0 && errno != EINTR) return Error::from_errno("wait for other ranks");
-    if (count <= 0) continue;
-    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket) return socket;
-    if (errno != EINTR && errno != ECONNABORTED) return Error::from_errno("accept a connection");
+// Sockets that have connected, from ranks and from strangers.
+class Arrivals {
+ public:
+  explicit Arrivals(int listener) : listener_(listener) {}
+
+  // The next one that can be read, or null if the deadline passes.
+  Result<UniqueFd> next(Clock::time_point deadline) {
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0) return UniqueFd();
+      std::vector<pollfd> ready = {{.fd = listener_, .events = POLLIN, .revents = 0}};
+      for (const UniqueFd& each : silent_) {
+        ready.push_back({.fd = each.get(), .events = POLLIN, .revents = 0});
+      }
+      const int count = ::poll(ready.data(), ready.size(),
+                               static_cast<int>(std::min<long>(left.count(), 60'000)));
+      if (count < 0 && errno != EINTR) return Error::from_errno("wait for other ranks");
+      if (count <= 0) continue;
+      for (std::size_t i = 0; i < silent_.size(); ++i) {
+        if (ready[i + 1].revents == 0) continue;
+        UniqueFd one = std::move(silent_[i]);
+        silent_.erase(silent_.begin() + static_cast<std::ptrdiff_t>(i));
+        return one;
+      }
+      UniqueFd socket(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (socket) {
+        silent_.push_back(std::move(socket));
+      } else if (errno != EINTR && errno != ECONNABORTED) {
+        return out_of_descriptors("accept a connection");
+      }
+    }
   }
-}
+
+ private:
+  const int listener_;
+  std::vector<UniqueFd> silent_;
+};
 
 // The process at the other end, or the socket itself where it cannot be named.
 UniqueFd presence_of(UniqueFd socket) {
@@ -148,7 +181,7 @@ Result<HostPeer> peer_of(Packet& packet, UniqueFd socket) {
 
 Result<HostMeeting> HostMeeting::open(int rank, int ranks) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket) return Error::from_errno("make a Unix socket");
+  if (!socket) return out_of_descriptors("make a Unix socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   // Without a name, the kernel chooses one.
@@ -174,12 +207,13 @@ std::vector<int> HostMeeting::elsewhere(const std::vector<std::string>& cards) c
   return ranks;
 }
 
-Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& cards, int memory,
+Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& cards,
+                                                const std::vector<int>& names, int memory,
                                                 Clock::time_point deadline) {
   const std::size_t ranks = cards.size();
   const auto me = static_cast<std::size_t>(rank_);
   std::vector<HostPeer> peers(ranks);
-  const auto context = [](std::size_t rank) { return text_of("rank ", rank, " of the group"); };
+  const auto context = [&](std::size_t rank) { return text_of("rank ", names[rank]); };
 
   // Lower ranks accept, and higher ones connect. What a rank sends first fits into the socket, so
   // no rank waits for one that waits for it.
@@ -193,17 +227,19 @@ Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& 
     if (!sent) return sent.error().with_context(context(rank));
     lower[rank] = std::move(*socket);
   }
+  Arrivals arrivals(socket_.get());
   std::size_t missing = ranks - me - 1;
   while (missing > 0) {
-    auto socket = accept_by(socket_.get(), deadline);
+    auto socket = arrivals.next(deadline);
     if (!socket) return socket.error();
     if (!*socket) {
-      std::string who;
+      std::vector<int> who;
       for (std::size_t rank = me + 1; rank < ranks; ++rank) {
-        if (!peers[rank].memory) who += text_of(who.empty() ? "" : ", ", rank);
+        if (!peers[rank].memory) who.push_back(names[rank]);
       }
+      std::sort(who.begin(), who.end());
       return Error{ErrorKind::kTimedOut,
-                   text_of("timed out: these ranks of the group did not connect: ", who)};
+                   text_of("timed out: ", list_of_ranks(who), " did not connect")};
     }
     if (!is_same_user(socket->get())) continue;
     limit_waits(socket->get(), deadline);

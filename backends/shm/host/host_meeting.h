@@ -5,7 +5,7 @@
 //     auto peers = meeting->meet(cards_of_all_ranks, memory.get(), deadline);
 //
 // The sockets have no name in the file system, so nothing is left of a killed process. A card names
-// the socket, the host and a secret that peers have to know.
+// the socket, the host and a secret that peers must know.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -38,7 +38,9 @@ class HostMeeting {
 
   // Gives `memory` to all other ranks and returns what they gave, by rank; this rank's element is
   // empty. Blocks until all have come, or until the deadline; then the error names those missing.
-  Result<std::vector<HostPeer>> meet(const std::vector<std::string>& cards, int memory,
+  // `names` are the ranks' numbers in errors.
+  Result<std::vector<HostPeer>> meet(const std::vector<std::string>& cards,
+                                     const std::vector<int>& names, int memory,
                                      std::chrono::steady_clock::time_point deadline);
 
  private:

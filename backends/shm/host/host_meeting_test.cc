@@ -28,6 +28,7 @@ using ::testing::IsEmpty;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongEnough(60);
+const std::vector<int> kNames = {10, 11, 12, 13};
 
 std::vector<HostMeeting> open_meetings(int ranks) {
   std::vector<HostMeeting> all;
@@ -76,7 +77,7 @@ TEST(HostMeetingTest, EachRankGetsTheFilesOfTheOthers) {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       const UniqueFd mine = file_of(rank);
-      auto peers = meetings[static_cast<std::size_t>(rank)].meet(cards, mine.get(),
+      auto peers = meetings[static_cast<std::size_t>(rank)].meet(cards, kNames, mine.get(),
                                                                  Clock::now() + kLongEnough);
       ASSERT_TRUE(peers) << peers.error().message;
       for (int peer = 0; peer < kRanks; ++peer) {
@@ -90,19 +91,19 @@ TEST(HostMeetingTest, EachRankGetsTheFilesOfTheOthers) {
   for (std::thread& each : threads) each.join();
 }
 
-TEST(HostMeetingTest, ThePresenceOfAPeerTellsItsEnd) {
+TEST(HostMeetingTest, PresenceBecomesReadableWhenThePeerExits) {
   auto meetings = open_meetings(2);
   const auto cards = cards_of(meetings);
   const pid_t child = ::fork();
   if (child == 0) {
     const UniqueFd mine = file_of(1);
     const bool has_met =
-        meetings[1].meet(cards, mine.get(), Clock::now() + kLongEnough).has_value();
+        meetings[1].meet(cards, kNames, mine.get(), Clock::now() + kLongEnough).has_value();
     ::pause();
     ::_exit(has_met ? 0 : 1);
   }
   const UniqueFd mine = file_of(0);
-  auto peers = meetings[0].meet(cards, mine.get(), Clock::now() + kLongEnough);
+  auto peers = meetings[0].meet(cards, kNames, mine.get(), Clock::now() + kLongEnough);
   ASSERT_TRUE(peers) << peers.error().message;
   pollfd presence{.fd = (*peers)[1].presence.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&presence, 1, 0), 0);
@@ -115,19 +116,17 @@ TEST(HostMeetingTest, StrangersAreIgnored) {
   auto meetings = open_meetings(2);
   const auto cards = cards_of(meetings);
   // They wait in the queue before the peer does.
-  const UniqueFd silent_end = [&] {
-    UniqueFd liar = connect_as_stranger(cards[0]);
-    EXPECT_TRUE(send_packet(liar.get(), "1 0123456789abcdef", {}));
-    return liar;
-  }();
+  const UniqueFd liar = connect_as_stranger(cards[0]);
+  ASSERT_TRUE(send_packet(liar.get(), "1 0123456789abcdef", {}));
+  const UniqueFd silent = connect_as_stranger(cards[0]);
   const UniqueFd closed = connect_as_stranger(cards[0]);
   ::shutdown(closed.get(), SHUT_WR);
   std::thread peer([&] {
     const UniqueFd mine = file_of(1);
-    EXPECT_TRUE(meetings[1].meet(cards, mine.get(), Clock::now() + kLongEnough));
+    EXPECT_TRUE(meetings[1].meet(cards, kNames, mine.get(), Clock::now() + kLongEnough));
   });
   const UniqueFd mine = file_of(0);
-  auto peers = meetings[0].meet(cards, mine.get(), Clock::now() + kLongEnough);
+  auto peers = meetings[0].meet(cards, kNames, mine.get(), Clock::now() + kLongEnough);
   peer.join();
   ASSERT_TRUE(peers) << peers.error().message;
   EXPECT_EQ(text_in((*peers)[1].memory), "1");
@@ -140,17 +139,17 @@ TEST(HostMeetingTest, ATimeOutNamesTheRanksThatDidNotConnect) {
     const UniqueFd mine = file_of(2);
     // It waits for rank 3, too.
     EXPECT_FALSE(
-        meetings[2].meet(cards, mine.get(), Clock::now() + std::chrono::milliseconds(300)));
+        meetings[2].meet(cards, kNames, mine.get(), Clock::now() + std::chrono::milliseconds(300)));
   });
   const UniqueFd mine = file_of(1);
   const auto peers =
-      meetings[1].meet(cards, mine.get(), Clock::now() + std::chrono::milliseconds(300));
+      meetings[1].meet(cards, kNames, mine.get(), Clock::now() + std::chrono::milliseconds(300));
   peer.join();
   ASSERT_FALSE(peers);
   EXPECT_EQ(peers.error().kind, ErrorKind::kTimedOut);
-  EXPECT_THAT(peers.error().message,
-              HasSubstr("timed out: these ranks of the group did not connect: "));
-  EXPECT_THAT(peers.error().message, HasSubstr("3"));
+  EXPECT_THAT(peers.error().message, HasSubstr("timed out: "));
+  EXPECT_THAT(peers.error().message, HasSubstr("13"));
+  EXPECT_THAT(peers.error().message, HasSubstr(" did not connect"));
 }
 
 TEST(HostMeetingTest, CardsOfOtherHostsAreFound) {
@@ -164,20 +163,19 @@ TEST(HostMeetingTest, CardsOfOtherHostsAreFound) {
 
 std::string meet_error(HostMeeting& meeting, const std::vector<std::string>& cards) {
   const UniqueFd mine = file_of(1);
-  const auto peers = meeting.meet(cards, mine.get(), Clock::now() + kLongEnough);
+  const auto peers = meeting.meet(cards, kNames, mine.get(), Clock::now() + kLongEnough);
   return peers ? "" : peers.error().message;
 }
 
 TEST(HostMeetingTest, CardsThatLeadNowhereAreErrorsThatNameTheRank) {
   auto meetings = open_meetings(2);
   const std::string mine = meetings[1].card();
-  EXPECT_EQ(meet_error(meetings[1], {"nonsense", mine}),
-            "rank 0 of the group: its card is malformed");
+  EXPECT_EQ(meet_error(meetings[1], {"nonsense", mine}), "rank 10: its card is malformed");
   EXPECT_THAT(meet_error(meetings[1], {"distrun-shm-1 host nowhere secret", mine}),
-              HasSubstr("rank 0 of the group: connect to its socket"));
+              HasSubstr("rank 10: connect to its socket"));
   EXPECT_EQ(
       meet_error(meetings[1], {"distrun-shm-1 host " + std::string(200, 'x') + " secret", mine}),
-      "rank 0 of the group: the name of its socket is too long");
+      "rank 10: the name of its socket is too long");
 }
 
 TEST(HostMeetingTest, APeerWithoutMemoryIsAnError) {
@@ -188,7 +186,7 @@ TEST(HostMeetingTest, APeerWithoutMemoryIsAnError) {
   std::string secret;
   while (in >> secret) continue;
   ASSERT_TRUE(send_packet(peer.get(), "1 " + secret, {}));
-  EXPECT_EQ(meet_error(meetings[0], cards), "rank 1 of the group: it did not send its memory");
+  EXPECT_EQ(meet_error(meetings[0], cards), "rank 11: it did not send its memory");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <unistd.h>
 
 #include "backends/shm/host/text_of.h"
 
@@ -23,12 +24,23 @@ std::string reason_in(const Heading& heading) {
 
 }  // namespace
 
+void store_failure(Heading& heading, const std::string& reason) {
+  if (heading.state.load(std::memory_order_acquire) != RankState::kAlive) return;
+  const std::size_t size = std::min(reason.size(), heading.reason.size() - 1);
+  std::memcpy(heading.reason.data(), reason.data(), size);
+  heading.reason[size] = '\0';
+  heading.state.store(RankState::kFailed, std::memory_order_release);
+}
+
 HostRanks::HostRanks(int me, std::vector<int> names, std::vector<RankMemory*> memories,
                      std::vector<UniqueFd> presences)
     : me_(me),
       names_(std::move(names)),
       memories_(std::move(memories)),
-      presences_(std::move(presences)) {}
+      presences_(std::move(presences)),
+      process_(::getpid()) {}
+
+bool HostRanks::is_of_this_process() const { return ::getpid() == process_; }
 
 std::vector<std::optional<HostError>> HostRanks::gone() const {
   using Kind = HostError::Kind;
@@ -62,15 +74,11 @@ void HostRanks::fail(const HostError& error) {
   failure_.emplace(error.kind(), error.rank(),
                    text_of("an earlier call of the group failed: ", error.what()));
   has_failed_ = true;
-  Heading& mine = memory(me_).heading;
-  const std::string_view why = error.what();
-  const std::size_t size = std::min(why.size(), mine.reason.size() - 1);
-  std::memcpy(mine.reason.data(), why.data(), size);
-  mine.reason[size] = '\0';
-  mine.state.store(RankState::kFailed, std::memory_order_release);
+  if (is_of_this_process()) store_failure(memory(me_).heading, error.what());
 }
 
 void HostRanks::leave() {
+  if (!is_of_this_process()) return;
   auto alive = RankState::kAlive;
   memory(me_).heading.state.compare_exchange_strong(alive, RankState::kLeft,
                                                     std::memory_order_acq_rel);

@@ -1,4 +1,4 @@
-// What became of the ranks of a group: which have left it, failed or ended.
+// Reports which ranks of a group have left it, failed or ended.
 //
 //     HostRanks ranks(me, names, memories, presences);
 //     if (auto lost = ranks.why_gone(peer)) throw *lost;
@@ -13,11 +13,16 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/rank_memory.h"
 #include "common/os/unique_fd.h"
 
 namespace distrun::shm {
+
+// Says in the heading of a rank that a call failed on it. The first reason stays.
+void store_failure(Heading& heading, const std::string& reason);
 
 class HostRanks {
  public:
@@ -35,9 +40,12 @@ class HostRanks {
   // The error for each rank that is gone; what it did before may still count. Costs a system call.
   std::vector<std::optional<HostError>> gone() const;
 
+  // False in a child of fork(), which must not speak for the rank.
+  bool is_of_this_process() const;
+
   // A call of this rank failed: the others learn it, and every later check_usable() throws.
   void fail(const HostError& error);
-  // This rank takes part in nothing any more. Both wake nobody.
+  // This rank takes part in no later call. Neither wakes ranks that wait.
   void leave();
   void abort();
 
@@ -49,6 +57,7 @@ class HostRanks {
   const std::vector<int> names_;
   const std::vector<RankMemory*> memories_;
   const std::vector<UniqueFd> presences_;
+  const pid_t process_;
   std::atomic<bool> is_aborted_ = false;
   std::atomic<bool> has_failed_ = false;
   mutable std::mutex mutex_;

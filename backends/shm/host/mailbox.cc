@@ -50,16 +50,12 @@ Mailbox::Mailbox(HostRanks& ranks, const MemorySizes& sizes, WaitPolicy policy)
       arriving_(static_cast<std::size_t>(ranks.count())) {}
 
 Mailbox::~Mailbox() {
+  if (!ranks_.is_of_this_process()) {
+    if (helper_.joinable()) helper_.detach();  // fork() did not copy it.
+    return;
+  }
   std::unique_lock lock(mutex_);
-  ++waiting_;
-  const auto has_sends = [&] {
-    return std::any_of(sends_.begin(), sends_.end(),
-                       [](const auto& each) { return !each.empty(); });
-  };
-  Driving driving;
-  while (has_sends()) drive_once(lock, driving);
-  const HostError left(HostError::Kind::kAborted, ranks_.me(), "the group has been destroyed");
-  while (!receives_.empty()) complete(receives_.front(), std::make_exception_ptr(left));
+  fail_open(HostError(HostError::Kind::kAborted, ranks_.me(), "the group has been destroyed"));
   tell_finished(lock);
   is_closed_ = true;
   changed_.notify_all();
@@ -69,16 +65,13 @@ Mailbox::~Mailbox() {
 }
 
 Mailbox::MessagePtr Mailbox::send(const std::byte* data, std::size_t bytes, int to,
-                                  std::uint32_t tag, Clock::time_point deadline,
-                                  Message::Done done) {
+                                  std::uint32_t tag, Message::Done done) {
   auto message = std::make_shared<Message>();
   message->data_ = const_cast<std::byte*>(data);
   message->bytes_ = bytes;
   message->peer_ = to;
   message->is_send_ = true;
   message->tag_ = tag;
-  message->begun_ = Clock::now();
-  message->deadline_ = deadline;
   message->done_ = std::move(done);
   std::unique_lock lock(mutex_);
   ranks_.check_usable();
@@ -91,16 +84,13 @@ Mailbox::MessagePtr Mailbox::send(const std::byte* data, std::size_t bytes, int 
 }
 
 Mailbox::MessagePtr Mailbox::receive(std::byte* data, std::size_t bytes, int from,
-                                     std::uint32_t tag, Clock::time_point deadline,
-                                     Message::Done done) {
+                                     std::uint32_t tag, Message::Done done) {
   auto message = std::make_shared<Message>();
   message->data_ = data;
   message->bytes_ = bytes;
   message->peer_ = from;
   message->is_for_any_ = from == kAnyRank;
   message->tag_ = tag;
-  message->begun_ = Clock::now();
-  message->deadline_ = deadline;
   message->done_ = std::move(done);
   std::unique_lock lock(mutex_);
   ranks_.check_usable();
@@ -120,8 +110,10 @@ Mailbox::MessagePtr Mailbox::receive(std::byte* data, std::size_t bytes, int fro
   return message;
 }
 
-void Mailbox::wait(Message& message) {
+void Mailbox::wait(Message& message, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
+  message.begun_ = Clock::now();
+  message.deadline_ = deadline;
   ++waiting_;
   Driving driving;
   while (!message.is_complete_) {
@@ -129,6 +121,7 @@ void Mailbox::wait(Message& message) {
     tell_finished(lock);
   }
   --waiting_;
+  if (waiting_ == 0) changed_.notify_all();  // The helper.
 }
 
 // The mutex is held.
@@ -152,6 +145,7 @@ void Mailbox::help() {
       looks = kLooksBeforeSleep;
     }
     changed_.wait_for(lock, kGrace, [&] { return is_closed_; });
+    changed_.wait(lock, [&] { return is_closed_ || waiting_ == 0; });
     if (under_way_ == 0) {
       --looks;
       continue;
@@ -166,7 +160,7 @@ void Mailbox::help() {
 }
 
 void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Driving& driving) {
-  if (move()) {
+  if (move_or_fail()) {
     if (driving.spins) driving.looks = driving.yields = 0;
     return;
   }
@@ -184,10 +178,12 @@ void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Driving& driving) {
   }
   auto& bell = ranks_.memory(ranks_.me()).bell.word;
   const std::uint32_t seen = bell.fetch_or(kHasSleeper, std::memory_order_acq_rel) | kHasSleeper;
-  // What came before the bell had a sleeper rang nobody.
-  if (move()) return;
+  // A message that arrived before the bit was set did not wake this thread. Ranks that are gone
+  // sent their last messages before.
+  const auto gone = ranks_.gone();
+  if (move_or_fail()) return;
   try {
-    check();
+    check(gone);
   } catch (const HostError& error) {
     fail_all(error);
     return;
@@ -205,6 +201,15 @@ bool Mailbox::move() {
     if (move_from(rank)) has_moved = true;
   }
   return has_moved;
+}
+
+bool Mailbox::move_or_fail() {
+  try {
+    return move();
+  } catch (const HostError& error) {
+    fail_all(error);
+    return true;
+  }
 }
 
 bool Mailbox::move_to(int rank) {
@@ -262,14 +267,16 @@ bool Mailbox::move_from(int rank) {
     } else {
       const std::size_t step = std::min({there, kStepBytes, arriving->bytes - arriving->moved});
       if (step == 0) break;
-      copy_from(place, read, arriving->destination() + arriving->moved, step);
+      if (!arriving->is_dropped) {
+        copy_from(place, read, arriving->destination() + arriving->moved, step);
+      }
       arriving->moved += step;
       read += step;
     }
     ring.read.store(read, std::memory_order_release);
     ring_bell_of(rank);
     has_moved = true;
-    if (arriving->moved == arriving->bytes) finish_arrival(rank);
+    if (arriving && arriving->moved == arriving->bytes) finish_arrival(rank);
   }
   return has_moved;
 }
@@ -282,17 +289,18 @@ void Mailbox::begin_arrival(int rank, const Header& header) {
   const auto found = std::find_if(receives_.begin(), receives_.end(), [&](const MessagePtr& each) {
     return (each->is_for_any_ || each->peer_ == rank) && each->tag_ == header.tag;
   });
-  if (found != receives_.end() && (*found)->bytes_ == header.bytes) {
-    arrival->receive = *found;
-    receives_.erase(found);
+  if (found != receives_.end()) {
+    give(rank, arrival, MessagePtr(*found));
     return;
   }
-  arrival->kept.resize(arrival->bytes);
-  if (found != receives_.end()) {
-    give(rank, arrival, *found);
-  } else {
-    kept_.push_back({rank, arrival});
+  try {
+    arrival->kept.resize(arrival->bytes);
+  } catch (const std::exception&) {
+    throw HostError(HostError::Kind::kFailed, ranks_.me(),
+                    text_of("no memory for a message of ", header.bytes, " bytes from rank ",
+                            ranks_.name_of(rank), ", which has no receive yet"));
   }
+  kept_.push_back({rank, arrival});
 }
 
 void Mailbox::finish_arrival(int rank) {
@@ -302,27 +310,27 @@ void Mailbox::finish_arrival(int rank) {
   if (!arrival->kept.empty()) {
     std::memcpy(arrival->receive->data_, arrival->kept.data(), arrival->bytes);
   }
-  arrival->receive->peer_ = rank;
   complete(arrival->receive);
 }
 
-// Gives a message that is kept to a receive that waits.
+// Gives a message to a receive that waits. It is kept, or has just begun.
 void Mailbox::give(int rank, const std::shared_ptr<Arriving>& arrival, const MessagePtr& receive) {
   if (arrival->bytes != receive->bytes_) {
     const HostError wrong(
         HostError::Kind::kMismatch, rank,
         text_of("the message from rank ", ranks_.name_of(rank), " with tag ", arrival->tag, " has ",
                 arrival->bytes, " bytes, but the tensor that receives it has ", receive->bytes_));
+    arrival->is_dropped = true;
     complete(receive, std::make_exception_ptr(wrong));
     return;
   }
-  receives_.remove(receive);
+  receive->peer_ = rank;
   arrival->receive = receive;
+  receives_.remove(receive);
   if (!arrival->is_whole) return;
   if (arrival->bytes != 0) {
     std::memcpy(receive->data_, arrival->kept.data(), arrival->bytes);
   }
-  receive->peer_ = rank;
   complete(receive);
 }
 
@@ -345,16 +353,19 @@ void Mailbox::tell_finished(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-void Mailbox::check() {
+void Mailbox::check(const std::vector<std::optional<HostError>>& gone) const {
   ranks_.check_usable();
-  const auto gone = ranks_.gone();
+  const auto count_of_gone =
+      std::count_if(gone.begin(), gone.end(), [](const auto& error) { return error.has_value(); });
+  const bool are_all_gone = count_of_gone + 1 == ranks_.count();
   const auto now = Clock::now();
   const auto check_one = [&](const MessagePtr& message) {
     using Kind = HostError::Kind;
     for (const auto& error : gone) {
       if (!error) continue;
       const bool is_its = message->peer_ == error->rank();
-      if (is_its || (message->is_for_any_ && error->kind() != Kind::kLeft)) throw *error;
+      const bool ends_any = error->kind() != Kind::kLeft || are_all_gone;
+      if (is_its || (message->is_for_any_ && ends_any)) throw *error;
     }
     if (now < message->deadline_) return;
     const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - message->begun_);
@@ -378,6 +389,11 @@ std::string Mailbox::missing(const Message& message) const {
 
 void Mailbox::fail_all(const HostError& error) {
   ranks_.fail(error);
+  fail_open(error);
+  wake_everybody();
+}
+
+void Mailbox::fail_open(const HostError& error) {
   const auto exception = std::make_exception_ptr(error);
   for (auto& queue : sends_) {
     for (const MessagePtr& each : queue) complete(each, exception);
@@ -388,7 +404,6 @@ void Mailbox::fail_all(const HostError& error) {
     if (each && each->receive) complete(each->receive, exception);
     each.reset();
   }
-  wake_everybody();
 }
 
 bool Mailbox::is_own_thread() {

@@ -6,16 +6,17 @@
 //     mailbox.wait(*received, deadline);
 //
 // A message of a rank matches the first receive for it with the same tag, in the order of the
-// calls. Messages that nobody has asked for yet are kept in this process. A send is complete when
-// the bytes have left the sender's memory.
+// calls. Messages without a receive are kept in this process, however many there are. A send is
+// complete when the bytes have left the sender's memory.
 //
 // Messages pass through the receiver's ring for the sender, as a header and the bytes. A rank rings
 // the bell of another after it wrote to its ring, or made room in one.
 //
-// Somebody has to move the bytes: the threads that wait, and a thread of the mailbox if there are
-// messages and none waits. It starts with the first message that is not complete at once.
+// The threads that wait move the bytes; if none waits, a thread of the mailbox does. It starts with
+// the first message that is not complete at once.
 //
-// Errors: HostError. After an error the ranks fail (host_ranks.h). Thread safety: any thread.
+// Errors: HostError. After an error the ranks fail (host_ranks.h), unless a message has the wrong
+// size. Thread safety: any thread.
 #pragma once
 
 #include <chrono>
@@ -28,6 +29,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +45,7 @@ inline constexpr int kAnyRank = -1;
 // A send or a receive. The memory belongs to the caller until it is complete.
 class Message {
  public:
-  // Called once, on any thread, when the message is complete or has failed.
+  // Called once, on any thread, when the message is complete or has failed. Must not throw.
   using Done = std::function<void(const std::exception_ptr&)>;
 
   // The sender, once a receive is complete.
@@ -60,8 +62,9 @@ class Message {
   std::size_t moved_ = 0;
   bool has_header_ = false;  // Of a send: it has been written.
   bool is_complete_ = false;
+  // Of the wait for it.
   std::chrono::steady_clock::time_point begun_;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   Done done_;
 };
 
@@ -71,18 +74,19 @@ class Mailbox {
   using MessagePtr = std::shared_ptr<Message>;
 
   Mailbox(HostRanks& ranks, const MemorySizes& sizes, WaitPolicy policy);
-  // No message may be under way, or the ranks have been aborted.
+  // Messages that are under way fail.
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
   MessagePtr send(const std::byte* data, std::size_t bytes, int to, std::uint32_t tag,
-                  Clock::time_point deadline, Message::Done done);
+                  Message::Done done);
   MessagePtr receive(std::byte* data, std::size_t bytes, int from, std::uint32_t tag,
-                     Clock::time_point deadline, Message::Done done);
+                     Message::Done done);
 
-  // Moves messages until this one is complete or has failed; done() tells which.
-  void wait(Message& message);
+  // Moves messages until this one is complete or has failed; done() gets the error. A message for
+  // which no thread waits has no deadline.
+  void wait(Message& message, Clock::time_point deadline);
 
   // Whether the mailbox's thread calls it.
   bool is_own_thread();
@@ -102,8 +106,9 @@ class Mailbox {
     std::size_t bytes = 0;
     std::size_t moved = 0;
     bool is_whole = false;
-    MessagePtr receive;           // Null while nobody has asked for it.
-    std::vector<std::byte> kept;  // Its bytes, if nobody had when it began.
+    bool is_dropped = false;      // Of the wrong size.
+    MessagePtr receive;           // Null while there is none.
+    std::vector<std::byte> kept;  // Its bytes, if there was none when it began.
 
     std::byte* destination() { return kept.empty() ? receive->data_ : kept.data(); }
   };
@@ -124,14 +129,17 @@ class Mailbox {
 
   // These require the mutex. Those that move return whether anything moved.
   bool move();
+  bool move_or_fail();
   bool move_to(int rank);
   bool move_from(int rank);
   void begin_arrival(int rank, const Header& header);
   void finish_arrival(int rank);
   void give(int rank, const std::shared_ptr<Arriving>& arrival, const MessagePtr& receive);
   void complete(MessagePtr message, const std::exception_ptr& error = nullptr);
-  void check();
+  void check(const std::vector<std::optional<HostError>>& gone) const;
   void fail_all(const HostError& error);
+  // All messages that are under way.
+  void fail_open(const HostError& error);
   std::string missing(const Message& message) const;
   void call_helper();
 

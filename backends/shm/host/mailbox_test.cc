@@ -31,20 +31,21 @@ class Transfer {
   static Transfer send(HostGroup& group, const Bytes& data, int to, std::uint32_t tag = 0,
                        Clock::time_point deadline = in_time()) {
     Transfer one;
-    one.message_ = group.mailbox().send(data.data(), data.size(), to, tag, deadline, one.done());
+    one.deadline_ = deadline;
+    one.message_ = group.mailbox().send(data.data(), data.size(), to, tag, one.done());
     return one;
   }
   static Transfer receive(HostGroup& group, Bytes& data, int from, std::uint32_t tag = 0,
                           Clock::time_point deadline = in_time()) {
     Transfer one;
-    one.message_ =
-        group.mailbox().receive(data.data(), data.size(), from, tag, deadline, one.done());
+    one.deadline_ = deadline;
+    one.message_ = group.mailbox().receive(data.data(), data.size(), from, tag, one.done());
     return one;
   }
 
   // Its error, or "".
   std::string wait(HostGroup& group) const {
-    group.mailbox().wait(*message_);
+    group.mailbox().wait(*message_, deadline_);
     end_->is_told.wait();
     if (!end_->error) return "";
     try {
@@ -73,6 +74,7 @@ class Transfer {
 
   std::shared_ptr<End> end_ = std::make_shared<End>();
   Mailbox::MessagePtr message_;
+  Clock::time_point deadline_;
 };
 
 Bytes pattern(std::size_t bytes, unsigned seed) {
@@ -250,20 +252,19 @@ TEST(MailboxTest, AReceiveEndsWithItsGroup) {
   std::string error;
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
     if (rank == 1) return;
-    group.mailbox().receive(data.data(), data.size(), 1, 0, in_time(),
-                            [&](const std::exception_ptr& its) {
-                              try {
-                                std::rethrow_exception(its);
-                              } catch (const HostError& why) {
-                                error = why.what();
-                              }
-                            });
+    group.mailbox().receive(data.data(), data.size(), 1, 0, [&](const std::exception_ptr& its) {
+      try {
+        std::rethrow_exception(its);
+      } catch (const HostError& why) {
+        error = why.what();
+      }
+    });
   });
   EXPECT_THAT(errors, Each(""));
   EXPECT_THAT(error, ::testing::AnyOf("the group has been destroyed", "rank 1 has left the group"));
 }
 
-TEST(MailboxTest, ASendThatNobodyReceivesTimesOut) {
+TEST(MailboxTest, ASendWithoutAReceiveTimesOut) {
   std::latch failed(1);
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
     if (rank == 0) {
@@ -293,6 +294,34 @@ TEST(MailboxTest, AbortEndsAWait) {
     EXPECT_EQ(one.wait(group), "the group has been aborted");
     other.join();
     aborted.count_down();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(MailboxTest, AReceiveFromAnyRankEndsWhenAllPeersHaveLeft) {
+  const auto errors = run_as_ranks(3, [](HostGroup& group, int rank) {
+    if (rank != 0) return;
+    Bytes data(8);
+    EXPECT_THAT(Transfer::receive(group, data, kAnyRank).wait(group),
+                MatchesRegex("rank [12] has left the group"));
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(MailboxTest, AMessageForWhichNoThreadWaitsHasNoDeadline) {
+  std::latch timed_out(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 0) {
+      Bytes data(8);
+      const auto past = Clock::now() - std::chrono::seconds(1);
+      const auto one = Transfer::receive(group, data, 1, 0, past);
+      timed_out.count_down();
+      one.wait_for_others();
+      EXPECT_EQ(data, pattern(8, 1));
+    } else {
+      timed_out.wait();
+      EXPECT_EQ(send(group, pattern(8, 1), 0), "");
+    }
   });
   EXPECT_THAT(errors, Each(""));
 }

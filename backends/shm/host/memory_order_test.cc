@@ -143,10 +143,10 @@ TEST_P(MemoryOrderTest, MessagesArriveAsTheyWereSent) {
       const std::vector<std::byte> sent(size, static_cast<std::byte>(rank * 16 + time % 16));
       std::vector<std::byte> received(size);
       const auto ignore = [](const std::exception_ptr& error) { EXPECT_FALSE(error); };
-      const auto out = mine.mailbox.send(sent.data(), size, to, 0, deadline, ignore);
-      const auto in = mine.mailbox.receive(received.data(), size, from, 0, deadline, ignore);
-      mine.mailbox.wait(*in);
-      mine.mailbox.wait(*out);
+      const auto out = mine.mailbox.send(sent.data(), size, to, 0, ignore);
+      const auto in = mine.mailbox.receive(received.data(), size, from, 0, ignore);
+      mine.mailbox.wait(*in, deadline);
+      mine.mailbox.wait(*out, deadline);
       ASSERT_EQ(received,
                 std::vector<std::byte>(size, static_cast<std::byte>(from * 16 + time % 16)));
     }

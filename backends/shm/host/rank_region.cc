@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,15 @@ Error failed(const char* what, std::size_t bytes) {
   return error;
 }
 
+// Kernels before 6.3 do not know the flag, and later ones may require it (vm.memfd_noexec).
+UniqueFd make_file() {
+  constexpr unsigned kNoExecution = 8;  // MFD_NOEXEC_SEAL
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd file(::memfd_create("distrun shm", kFlags | kNoExecution));
+  if (file || errno != EINVAL) return file;
+  return UniqueFd(::memfd_create("distrun shm", kFlags));
+}
+
 Result<RankMemory*> map_file(int file, std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (address == MAP_FAILED) return failed("mmap", bytes);
@@ -39,8 +49,14 @@ Error strange(int rank, const std::string& what) {
 
 Result<RankRegion> RankRegion::create(int rank, const MemorySizes& sizes) {
   const std::size_t bytes = sizes.all();
-  UniqueFd file(::memfd_create("distrun shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd file = make_file();
   if (!file) return failed("memfd_create", bytes);
+  // Beyond the limit, ftruncate() would end the process with SIGXFSZ.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    errno = EFBIG;
+    return failed("ftruncate", bytes);
+  }
   // Rings take memory when they are used.
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return failed("ftruncate", bytes);
   int done = -1;
@@ -63,7 +79,8 @@ Result<RankRegion> RankRegion::create(int rank, const MemorySizes& sizes) {
 
 Result<RankRegion> RankRegion::map(UniqueFd file, int rank, const MemorySizes& sizes) {
   const std::size_t bytes = sizes.all();
-  if (::fcntl(file.get(), F_GET_SEALS) != kSeals) return strange(rank, "whose size may change");
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return strange(rank, "whose size may change");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return failed("fstat", bytes);
   if (static_cast<std::size_t>(status.st_size) != bytes) {

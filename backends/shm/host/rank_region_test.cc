@@ -44,7 +44,7 @@ TEST(RankRegionTest, ThePartsDoNotOverlapAndEndWithTheMemory) {
   EXPECT_EQ(ring_data(memory, 2, kSizes) + kPageBytes - begin, kSizes.all());
 }
 
-TEST(RankRegionTest, NobodyCanMakeTheMemoryShorter) {
+TEST(RankRegionTest, TheMemoryCannotBecomeShorter) {
   const auto region = RankRegion::create(0, kSizes).value();
   EXPECT_EQ(::ftruncate(region.descriptor(), 0), -1);
 }
@@ -78,6 +78,18 @@ TEST(RankRegionTest, MemoryOfAnotherRankIsRejected) {
             "rank 2 of the group shares memory of rank 1 of 3; expected rank 2 of 3");
 }
 
+TEST(RankRegionTest, ALimitOfFileSizesIsAnErrorAndNotASignal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto region = RankRegion::create(0, kSizes);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(region);
+  EXPECT_EQ(region.error().message,
+            "share 36864 bytes of memory: ftruncate: file too large: raise `ulimit -f`");
+}
+
 TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -87,7 +99,7 @@ TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
-            "share 36864 bytes of memory: memfd_create: Too many open files: raise `ulimit -n`");
+            "share 36864 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
 }
 
 }  // namespace

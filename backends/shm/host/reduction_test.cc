@@ -2,6 +2,7 @@
 #include "backends/shm/host/reduction.h"
 
 #include <functional>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -165,6 +166,25 @@ TEST_P(ReductionTest, CombinesTheSourcesInTheirOrder) {
     ASSERT_EQ(bytes_of(type.element), c10::elementSize(type.type));
     if (expects_defined(type.type)) expect_order_of_sources(type);
   }
+}
+
+// LibTorch's operators do not support these.
+template <class T>
+void expect_sums(Element element) {
+  const T a[] = {std::numeric_limits<T>::max(), 2, 3}, b[] = {2, 5, 7};
+  T sum[3] = {};
+  const std::byte* sources[] = {reinterpret_cast<const std::byte*>(a),
+                                reinterpret_cast<const std::byte*>(b)};
+  reduce({element, Reduction::kSum}, sources, 2, 3, reinterpret_cast<std::byte*>(sum));
+  EXPECT_EQ(sum[0], 1);  // Wraps around.
+  EXPECT_EQ(sum[1], 7);
+  EXPECT_EQ(sum[2], 10);
+}
+
+TEST(UnsignedReductionTest, SumsWrapAround) {
+  expect_sums<std::uint16_t>(Element::kUint16);
+  expect_sums<std::uint32_t>(Element::kUint32);
+  expect_sums<std::uint64_t>(Element::kUint64);
 }
 
 }  // namespace
