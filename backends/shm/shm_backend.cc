@@ -398,6 +398,8 @@ ShmBackend::WorkPtr ShmBackend::alltoall(Tensors& outputs, Tensors& inputs,
     const auto in = dense(from), out = dense(to);
     std::vector<ConstPart> sent;
     std::vector<Part> received;
+    sent.reserve(in.size());
+    received.reserve(out.size());
     for (const DenseTensor& one : in) sent.push_back({one.data(), one.bytes()});
     for (const DenseTensor& one : out) received.push_back({one.data(), one.bytes()});
     group.all_to_all(sent, received, watch);

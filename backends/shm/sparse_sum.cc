@@ -68,7 +68,7 @@ at::Tensor of_rank(int rank, const at::Tensor& mine, at::IntArrayRef sizes, Host
 
 }  // namespace
 
-void sum_sparse(at::Tensor tensor, HostCollectives& group, Watch& watch) {
+void sum_sparse(const at::Tensor& tensor, HostCollectives& group, Watch& watch) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   const at::Tensor mine = tensor.coalesce();
   const at::Tensor my_indices = mine._indices().contiguous();

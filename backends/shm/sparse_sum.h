@@ -9,6 +9,6 @@ namespace distrun::shm {
 
 // Every rank gets the elements of all ranks in the order of the ranks, and adds those with the same
 // index. Throws HostError, also if sizes or dtypes differ.
-void sum_sparse(at::Tensor tensor, HostCollectives& group, Watch& watch);
+void sum_sparse(const at::Tensor& tensor, HostCollectives& group, Watch& watch);
 
 }  // namespace distrun::shm
