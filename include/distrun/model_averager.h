@@ -50,7 +50,8 @@ std::vector<at::Tensor> get_params_to_average(const ParamGroups& param_groups);
 // Shapes: the parameters are on one device.  If their dtypes differ, the mean is computed in the
 // dtype to which all of them can be converted.
 // Blocks: until all ranks of the group have called it.
-// Throws: the exceptions of all_reduce() (collectives.h).
+// Throws: c10::TypeError if a parameter is undefined or has integers or booleans.
+// Also throws the exceptions of all_reduce() (collectives.h).
 // Cost: one all_reduce of all parameters, and a copy of them.
 void average_parameters(const std::vector<at::Tensor>& params, const Group& process_group = {});
 
@@ -129,7 +130,7 @@ struct HierarchicalModelAveragerOptions {
   // Consecutive ranks of `process_group` form a group.  The last number is the number of ranks in
   // `process_group`.
   std::vector<std::pair<std::int64_t, int>> period_group_size = {};
-  // The number of steps before the first average.
+  // No step before this one averages.
   std::int64_t warmup_steps = 0;
   // The ranks that average.  The default is all ranks.
   Group process_group = {};

@@ -72,7 +72,9 @@ class PostLocalSGDOptimizer {
   // Loads what save() has saved.  If the archive has no step, for example because the optimizer
   // alone was saved, sets the averager's step to 0 and prints a warning.
   //
-  // Throws: the exceptions of the optimizer's load().
+  // Throws: c10::Error if the step in the archive is negative or is not a number.  Nothing changes
+  // then.
+  // Also throws the exceptions of the optimizer's load().
   void load(torch::serialize::InputArchive& archive);
 
  private:

@@ -88,6 +88,18 @@ TEST_F(AveragingMultirankTest, KeepsTheOrderOfElements) {
   EXPECT_TRUE(params.allclose(expected)) << params;
 }
 
+TEST_F(AveragingMultirankTest, RejectsParametersWithoutAMean) {
+  const at::Tensor one = param(1);
+  const auto error = [&](const at::Tensor& other) {
+    return MultirankTest::error_of<c10::TypeError>([&] { average_parameters({one, other}); });
+  };
+  EXPECT_THAT(error(at::zeros({2}, at::kLong)),
+              StartsWith("average_parameters: parameter 1 has dtype Long; expected a floating "
+                         "point or complex dtype"));
+  EXPECT_THAT(error({}), StartsWith("average_parameters: parameter 1 is undefined"));
+  EXPECT_TRUE(one.equal(at::full({2, 3}, 1.0 + get_rank())));
+}
+
 TEST_F(AveragingMultirankTest, AveragesInASubGroup) {
   const Group first = new_group({0});
   const at::Tensor one = param(1);
@@ -247,6 +259,29 @@ TEST_F(AveragingMultirankTest, OptimizerSavesTheStepOfTheAverager) {
               StartsWith("PostLocalSGDOptimizer: the archive has no step of the averager, which "
                          "starts at 0"));
   EXPECT_EQ(loaded.averager()->step(), 0);
+}
+
+TEST_F(AveragingMultirankTest, ALoadOfAWrongStepChangesNothing) {
+  const at::Tensor one = param(1);
+  PostLocalSGDOptimizer optimizer(
+      std::make_shared<torch::optim::SGD>(Tensors{one},
+                                          torch::optim::SGDOptions(0.5).momentum(0.9)),
+      std::make_shared<PeriodicModelAverager>(PeriodicModelAveragerOptions{.period = 3}));
+  for (const c10::IValue& wrong : {c10::IValue(-1), c10::IValue("two")}) {
+    torch::serialize::OutputArchive archive;
+    optimizer.optim()->save(archive);  // Before its first step, in the first round.
+    archive.write("step", wrong);
+    std::stringstream file;
+    archive.save_to(file);
+    optimizer.step();
+    const auto steps = optimizer.averager()->step();
+    const auto states = optimizer.optim()->state().size();
+    EXPECT_THAT(error_of([&] { torch::load(optimizer, file); }),
+                StartsWith("PostLocalSGDOptimizer: the archive is damaged: 'step' is not what a "
+                           "PostLocalSGDOptimizer saves; load another one"));
+    EXPECT_EQ(optimizer.averager()->step(), steps);
+    EXPECT_EQ(optimizer.optim()->state().size(), states);
+  }
 }
 
 TEST_F(AveragingMultirankTest, TrainsWithPostLocalSgd) {

@@ -1,5 +1,6 @@
 #include "distrun/model_averager.h"
 
+#include <cstddef>
 #include <iterator>
 
 #include <ATen/core/grad_mode.h>
@@ -26,6 +27,15 @@ void warn_of_period_of_one(const char* averager) {
   TORCH_WARN(averager,
              ": with a period of 1, averaging sends as much as DistributedDataParallel does "
              "without a hook; use DistributedDataParallel alone, or a greater period");
+}
+
+void check_params(const std::vector<at::Tensor>& params) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    TORCH_CHECK_TYPE(params[i].defined(), "average_parameters: parameter ", i, " is undefined");
+    TORCH_CHECK_TYPE(params[i].is_floating_point() || params[i].is_complex(),
+                     "average_parameters: parameter ", i, " has dtype ", params[i].scalar_type(),
+                     "; expected a floating point or complex dtype");
+  }
 }
 
 void check_warmup_steps(std::int64_t warmup_steps, const char* averager) {
@@ -56,6 +66,7 @@ std::vector<at::Tensor> get_params_to_average(const ParamGroups& param_groups) {
 void average_parameters(const std::vector<at::Tensor>& params, const Group& process_group) {
   if (params.empty() || !process_group.is_member()) return;
   const at::NoGradGuard no_grad;
+  check_params(params);
   std::vector<at::Tensor> flat_params;
   flat_params.reserve(params.size());
   for (const at::Tensor& param : params) flat_params.push_back(param.reshape({-1}));

@@ -37,9 +37,13 @@ void PostLocalSGDOptimizer::save(torch::serialize::OutputArchive& archive) const
 }
 
 void PostLocalSGDOptimizer::load(torch::serialize::InputArchive& archive) {
-  optim_->load(archive);
   c10::IValue step;
-  if (archive.try_read("step", step)) {
+  const bool has_step = archive.try_read("step", step);
+  TORCH_CHECK(!has_step || (step.isInt() && step.toInt() >= 0),
+              "PostLocalSGDOptimizer: the archive is damaged: 'step' is not what a "
+              "PostLocalSGDOptimizer saves; load another one");
+  optim_->load(archive);
+  if (has_step) {
     averager_->set_step(step.toInt());
     return;
   }
