@@ -165,8 +165,8 @@ at::Tensor SyncBatchNormImpl::plain_forward(const at::Tensor& input) {
   };
   const at::Tensor mean = cast(running_mean), variance = cast(running_var);
   at::Tensor result = at::batch_norm(input, cast(weight), cast(bias), mean, variance, uses_batch,
-                                     is_training() ? count_batch() : 0, options.eps(),
-                                     at::globalContext().userEnabledCuDNN());
+                                     is_training() && input.numel() > 0 ? count_batch() : 0,
+                                     options.eps(), at::globalContext().userEnabledCuDNN());
   if (is_training() && !mean.is_same(running_mean)) {
     running_mean.copy_(mean);
     running_var.copy_(variance);
@@ -198,9 +198,8 @@ at::Tensor SyncBatchNormImpl::synchronized_forward(const at::Tensor& input) {
             ? contiguous
             : at::empty({0, channels}, at::TensorOptions(at::kFloat).device(device)));
     all = internal::exchange_batches(own, process_group);
-    const double factor = count_batch();
     if (running_mean.defined() && all.statistics.count > 0) {
-      internal::update_running_statistics(running_mean, running_var, all.statistics, factor);
+      internal::update_running_statistics(running_mean, running_var, all.statistics, count_batch());
     }
   }
   return internal::normalize(contiguous, weight, bias, options.eps(), all, process_group);

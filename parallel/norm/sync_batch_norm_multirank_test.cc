@@ -11,8 +11,10 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/norm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -211,6 +213,15 @@ TEST_F(SyncBatchNormEqualityMultirankTest, EmptyBatchesOnAllRanksChangeNothing) 
   EXPECT_TRUE(norm->weight.grad().equal(at::zeros({kChannels})));
   EXPECT_TRUE(norm->running_mean.equal(at::zeros({kChannels})));
   EXPECT_TRUE(norm->running_var.equal(at::ones({kChannels})));
+}
+
+// Without a momentum, running statistics are the mean over the batches.
+TEST_F(SyncBatchNormEqualityMultirankTest, EmptyBatchesOnAllRanksHaveNoShareOfTheMean) {
+  SyncBatchNorm norm(BatchNormOptions(kChannels).momentum(std::nullopt));
+  norm(at::zeros({0, kChannels, 2}));
+  norm(at::stack({at::full({kChannels}, 2.0F), at::full({kChannels}, 4.0F)}));
+  EXPECT_TRUE(norm->running_mean.equal(at::full({kChannels}, 3.0F))) << norm->running_mean;
+  EXPECT_EQ(norm->num_batches_tracked.item<int>(), 1);
 }
 
 TEST_F(SyncBatchNormEqualityMultirankTest, RunsOneCollectiveInForwardAndOneInBackward) {
