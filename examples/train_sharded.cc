@@ -71,9 +71,13 @@ TORCH_MODULE(Net);
 
 void train_and_test(const Digits& data, int64_t tensor_parallel) {
   const int64_t ranks = distrun::get_world_size();
-  if (tensor_parallel < 1 || ranks % tensor_parallel != 0 ||
-      kBatch % (ranks / tensor_parallel) != 0) {
-    throw std::runtime_error("cannot divide the ranks and a batch of 128");
+  if (tensor_parallel < 1 || ranks % tensor_parallel != 0) {
+    throw std::runtime_error("cannot divide " + std::to_string(ranks) + " ranks into groups of " +
+                             std::to_string(tensor_parallel));
+  }
+  if (kBatch % (ranks / tensor_parallel) != 0) {
+    throw std::runtime_error("cannot divide a batch of " + std::to_string(kBatch) + " among " +
+                             std::to_string(ranks / tensor_parallel) + " ranks or groups");
   }
   const DeviceMesh mesh =
       distrun::init_device_mesh(at::kCPU, {ranks / tensor_parallel, tensor_parallel}, {"dp", "tp"});
