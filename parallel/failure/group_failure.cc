@@ -58,7 +58,7 @@ std::string text_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-std::optional<GroupFailure> tell_group_failure(const Group& group, const GroupFailure& own) {
+std::optional<GroupFailure> report_group_failure(const Group& group, const GroupFailure& own) {
   std::optional<GroupFailure> first;
   try {
     first = first_failure(group, own);
@@ -74,11 +74,11 @@ std::optional<GroupFailure> tell_group_failure(const Group& group, const GroupFa
   return first;
 }
 
-void rethrow_as_told(const char* function, const Group& group, int rank) {
+void rethrow_as_reported(const char* function, const Group& group, int rank) {
   const std::exception_ptr exception = std::current_exception();
   const std::string own = text_of(exception);
   const bool is_of_a_peer = is_of_a_backend(exception);
-  const auto other = tell_group_failure(group, {is_of_a_peer, rank, own});
+  const auto other = report_group_failure(group, {is_of_a_peer, rank, own});
   if (!other || !is_of_a_peer) std::rethrow_exception(exception);
   const std::string all = c10::str(
       function, " on rank ", rank, ": rank ", other->rank,

@@ -17,10 +17,10 @@ struct GroupFailure {
 
 // Ends the group on this rank, so that waits of other ranks fail. Returns the failure that another
 // rank published first, if any.
-std::optional<GroupFailure> tell_group_failure(const Group& group, const GroupFailure& own);
+std::optional<GroupFailure> report_group_failure(const Group& group, const GroupFailure& own);
 
 // Reports the current exception, and throws it, or a c10::DistError with the text of the rank that
 // failed first. `function` and `rank`, the global one, begin this text.
-[[noreturn]] void rethrow_as_told(const char* function, const Group& group, int rank);
+[[noreturn]] void rethrow_as_reported(const char* function, const Group& group, int rank);
 
 }  // namespace distrun::internal

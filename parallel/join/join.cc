@@ -125,7 +125,7 @@ void Join::run(const std::function<void()>& body) {
   } catch (...) {
     // All ranks know of uneven inputs here, but not of those in an inner join.
     if (joinables_.front().get().part_.has_thrown) throw;
-    internal::rethrow_as_told("join", group_, rank_);
+    internal::rethrow_as_reported("join", group_, rank_);
   }
 }
 

@@ -61,7 +61,7 @@ PipelineResult PipelineRunner::run(StepKind kind, const PipelineBatch& batch) {
     return perform(kind, batch);
   } catch (...) {
     if (stage_->place.count == 1) throw;
-    rethrow_as_told("pipeline", stage_->group, get_rank());
+    rethrow_as_reported("pipeline", stage_->group, get_rank());
   }
 }
 
