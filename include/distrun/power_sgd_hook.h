@@ -11,7 +11,8 @@
 // the accuracy is good enough.
 //
 // Each rank keeps the difference between its gradients and their approximation, and adds it to the
-// gradients of the next iteration (`use_error_feedback`).  Each iteration starts from the
+// gradients of the next iteration (`use_error_feedback`).  With it, one gradient that is not finite
+// makes all later gradients of its matrix not finite.  Each iteration starts from the
 // Q of the previous one (`warm_start`), so the approximation improves.
 //
 // To also convert the gradients to a dtype of 16 bits, use fp16_compress_wrapper(powerSGD_hook) or
