@@ -1,4 +1,4 @@
-// Distributed checkpoints: all ranks save what they have of a model in parallel, and another number
+// Distributed checkpoints: all ranks save their parts of a model in parallel, and another number
 // of ranks can load it.
 //
 //     CheckpointState state;
@@ -105,7 +105,8 @@ class CheckpointState {
   // "optim.state.layer.weight.exp_avg".  The options of the optimizer, such as the learning rate,
   // are not part of a checkpoint.  The optimizer and the module must exist until the state is saved
   // or loaded.  load_checkpoint() removes what the optimizer keeps of a parameter if the checkpoint
-  // has nothing of it.
+  // has nothing of it.  If the checkpoint has a part of it, for example all but the momentum, the
+  // rest keeps its values.
   //
   // Throws: c10::TypeError if the optimizer is not SGD, Adam, AdamW, RMSprop or Adagrad.
   // Also throws c10::ValueError if `module` does not have one of its parameters.
@@ -121,7 +122,8 @@ class CheckpointState {
   // be on one rank, and a part can be on several ranks, which then have the same values.
   //
   // Throws: c10::ValueError if the part is not within the sizes, if this rank has added it before,
-  // or if safetensors files cannot store the dtype (complex double, quantized types).
+  // if it is an undefined, sparse or meta tensor, or if safetensors files cannot store the dtype
+  // (complex double, quantized types).
   void add_part(CheckpointPart part);
 
   // Returns the parts in the order in which they were added, without those of optimizers.
@@ -156,11 +158,11 @@ void save_checkpoint(const std::string& path, const CheckpointState& state,
                      const CheckpointOptions& options = {});
 
 // Loads the state from a folder.  Each rank reads its parts from the files that contain them.
-// Tensors of the checkpoint that are not in `state` are left out.  Values are converted to the
-// dtypes of `state`.  Every rank of the group must call it.
+// Tensors of the checkpoint that are not in `state` are ignored.  Values are converted to the
+// dtypes of `state`.  Every rank of the group must call it, with the same path.
 //
-// Throws: c10::ValueError if the checkpoint lacks a tensor of `state`, or has it with other sizes.
-// The values of `state` are then unchanged.
+// Throws: c10::ValueError if the checkpoint lacks a tensor of `state`, or has it with other sizes,
+// or if ranks pass different paths.  The values of `state` are then unchanged.
 // Also throws c10::Error if a file cannot be read or is damaged, if another program replaces the
 // checkpoint meanwhile, or if a newer distrun has written it in another format.  The text names the
 // path, and for a file also the rank.  All ranks throw.  Values of `state` may then have changed.

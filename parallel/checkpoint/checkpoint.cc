@@ -53,10 +53,11 @@ class Team {
   std::string from_first(const std::string& text) const {
     return is_alone_ ? text : broadcast_bytes(text, GroupRank(0), group_);
   }
-  std::string name_of(std::size_t rank) const {
+  int global_rank(std::size_t rank) const {
     const int number = static_cast<int>(rank);
-    return c10::str("rank ", is_alone_ ? number : get_global_rank(group_, number));
+    return is_alone_ ? number : get_global_rank(group_, number);
   }
+  std::string name_of(std::size_t rank) const { return c10::str("rank ", global_rank(rank)); }
 
  private:
   const Group& group_;
@@ -144,6 +145,7 @@ std::vector<std::size_t> own_writes(const Team& team, const std::string& path,
   const auto said = team.all_gather(
       error.empty() ? "+" + path + '\0' + internal::text_of(facts_of(state)) : "-" + error);
   std::vector<std::vector<PartFacts>> all;
+  std::vector<int> global_ranks;
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
     TORCH_CHECK(said[rank].at(0) == '+', "save_checkpoint: ", team.name_of(rank), ": ",
                 said[rank].substr(1));
@@ -153,8 +155,9 @@ std::vector<std::size_t> own_writes(const Team& team, const std::string& path,
     TORCH_CHECK_VALUE(its == first, "save_checkpoint: ", team.name_of(0), " saves to '", first,
                       "' and ", team.name_of(rank), " to '", its, "'; expected the same path");
     all.push_back(internal::parts_in(said[rank].substr(end + 1)));
+    global_ranks.push_back(team.global_rank(rank));
   }
-  return internal::parts_to_write(all, team.rank());
+  return internal::parts_to_write(all, team.rank(), global_ranks);
 }
 
 // A file has each name once, so the second part of a tensor goes to a second file.
@@ -264,9 +267,11 @@ void save_checkpoint(const std::string& path, const CheckpointState& state,
 void load_checkpoint(const std::string& path, CheckpointState& state,
                      const CheckpointOptions& options) {
   const Team team(options.process_group);
-  const std::string list = on_first(team, "load_checkpoint", [&] {
-    return naming_first(team, [&] { return internal::find_checkpoint(path); });
+  const std::string found = on_first(team, "load_checkpoint", [&] {
+    return path + '\0' + naming_first(team, [&] { return internal::find_checkpoint(path); });
   });
+  const std::size_t end = found.find('\0');
+  const std::string path_of_first = found.substr(0, end), list = found.substr(end + 1);
   std::vector<std::unique_ptr<CheckpointFile>> files;
   internal::Sources sources;
   std::string error = agreed_error(team, [&] {
@@ -277,18 +282,17 @@ void load_checkpoint(const std::string& path, CheckpointState& state,
   internal::StateToLoad all;
   std::vector<CheckpointPart> parts;
   error = agreed_error(team, [&] {
+    TORCH_CHECK(path == path_of_first, "the path is '", path, "', and '", path_of_first, "' on ",
+                team.name_of(0), "; expected the same path");
     all = internal::state_to_load(state,
                                   [&](const std::string& name) { return sources.contains(name); });
     parts = internal::parts_to_load(all.state, sources);
     internal::check_sources(path, parts, sources);
   });
-  if (!error.empty()) {
-    for (const auto& undo : all.undo) undo();
-    TORCH_CHECK_VALUE(false, "load_checkpoint: ", error);
-  }
+  TORCH_CHECK_VALUE(error.empty(), "load_checkpoint: ", error);
   error = agreed_error(team, [&] { internal::read_parts(parts, sources); });
   check_loaded(team, path, list, error);
-  for (const auto& finish : all.finish) finish();
+  all.finish();
 }
 
 }  // namespace distrun

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -78,6 +79,9 @@ FolderLock own_folder(const std::string& path, const std::string& unfinished) {
   const bool is_new = fs::create_directory(unfinished);
   FolderLock own(unfinished);
   check(is_new && own.is_held());
+  if (fs::exists(path)) {  // A folder that others cannot read stays so.
+    fs::permissions(unfinished, fs::status(path).permissions() | fs::perms::owner_all);
+  }
   return own;
 }
 
@@ -114,11 +118,27 @@ void put_in_place(const std::string& unfinished, const std::string& path) {
   remove_folder(old);
 }
 
-// The index, or nothing, and the paths: each with a zero at its end, which no path contains.
-std::string list_text(const std::vector<std::string>& paths, const std::string& index) {
-  std::string text = index + '\0';
-  for (const std::string& path : paths) text += path + '\0';
+// A list starts with its kind. With an index, the path of the folder, a zero and the index follow.
+// Without one, the paths of the files follow, each with a zero at its end. No path has a zero, and
+// the index, which may be damaged, has any bytes.
+constexpr char kWithIndex = 'i', kWithoutIndex = 'f';
+
+std::string list_with_index(const std::string& folder, const std::string& index) {
+  return kWithIndex + folder + '\0' + index;
+}
+
+std::string list_of(const std::vector<std::string>& files) {
+  std::string text(1, kWithoutIndex);
+  for (const std::string& file : files) text += file + '\0';
   return text;
+}
+
+std::vector<FileRecord> records_in(const std::string& folder, const std::string& index) {
+  auto records = parse_index(index);
+  TORCH_CHECK(records || !is_newer(records.error()), folder, ": ", records.error().message);
+  TORCH_CHECK(records.has_value(), folder, "/", kIndexName,
+              " is damaged: ", records.error().message);
+  return std::move(*records);
 }
 
 // std::filesystem's errors as c10::Error.
@@ -185,35 +205,29 @@ std::string find_checkpoint(const std::string& given) {
   return with_folder(given, [&]() -> std::string {
     std::string path = plain(given);
     if (!fs::exists(path) && has_index(path + kOld)) path += kOld;
-    TORCH_CHECK(fs::exists(path), path, " does not exist");
-    if (!fs::is_directory(path)) return list_text({path}, "");
-    if (has_index(path)) return list_text({path}, index_in(path));
+    TORCH_CHECK(fs::exists(path), path.empty() ? "''" : path, " does not exist");
+    if (!fs::is_directory(path)) return list_of({path});
+    if (has_index(path)) return list_with_index(path, index_in(path));
     auto files = safetensors_in(path);
     TORCH_CHECK(!files.empty(), path, " is not a checkpoint: it has neither ", kIndexName,
                 " nor safetensors files");
-    return list_text(files, "");
+    return list_of(files);
   });
 }
 
 std::vector<std::unique_ptr<CheckpointFile>> open_checkpoint(const std::string& list) {
-  std::istringstream texts(list);
-  std::string index;
-  std::getline(texts, index, '\0');
-  std::vector<std::string> paths;
-  for (std::string path; std::getline(texts, path, '\0');) paths.push_back(path);
   std::vector<std::unique_ptr<CheckpointFile>> files;
-  if (index.empty()) {
-    for (const std::string& one : paths) {
-      files.push_back(std::make_unique<CheckpointFile>(one, std::nullopt));
+  if (list.at(0) == kWithoutIndex) {
+    std::istringstream paths(list.substr(1));
+    for (std::string path; std::getline(paths, path, '\0');) {
+      files.push_back(std::make_unique<CheckpointFile>(path, std::nullopt));
     }
     return files;
   }
-  auto records = parse_index(index);
-  TORCH_CHECK(records || !is_newer(records.error()), paths.at(0), ": ", records.error().message);
-  TORCH_CHECK(records.has_value(), paths.at(0), "/", kIndexName,
-              " is damaged: ", records.error().message);
-  for (FileRecord& record : *records) {
-    const std::string name = paths.at(0) + "/" + record.name;
+  const std::size_t end = list.find('\0');
+  const std::string folder = list.substr(1, end - 1);
+  for (FileRecord& record : records_in(folder, list.substr(end + 1))) {
+    const std::string name = folder + "/" + record.name;
     files.push_back(std::make_unique<CheckpointFile>(name, std::move(record)));
   }
   return files;

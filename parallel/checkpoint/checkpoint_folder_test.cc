@@ -89,6 +89,19 @@ TEST_F(CheckpointFolderTest, ALinkToACheckpointRemains) {
               HasSubstr("-dangling is a link to a path that does not exist"));
 }
 
+TEST_F(CheckpointFolderTest, TheNewFolderHasTheModeOfTheOldOne) {
+  const auto mode = [&] { return fs::status(path_).permissions(); };
+  save(at::zeros({4}));
+  for (const fs::perms one : {fs::perms(0700), fs::perms(0775)}) {
+    fs::permissions(path_, one);
+    const internal::FolderLock lock = internal::begin_checkpoint(path_);
+    // Also before the new one is in place.
+    EXPECT_EQ(fs::status(path_ + ".unfinished").permissions(), one);
+    internal::commit_checkpoint(path_ + ".unfinished", path_, {});
+    EXPECT_EQ(mode(), one);
+  }
+}
+
 // As a killed process leaves it.
 TEST_F(CheckpointFolderTest, RemovesWhatAnInterruptedSaveHasLeft) {
   save(at::zeros({4}));

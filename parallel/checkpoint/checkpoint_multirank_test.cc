@@ -249,19 +249,62 @@ TEST_F(CheckpointMultirankTest, ASharedOptimizerContinuesAfterTwoSavesAndAsAPlai
 // A load that fails leaves the optimizer as it is.
 TEST_F(CheckpointMultirankTest, AFailedLoadDoesNotChangeTheOptimizer) {
   torch::nn::Linear net(3, 2), other(4, 2);
-  torch::optim::Adam optimizer(net->parameters()), of_other(other->parameters());
+  torch::optim::Adam optimizer(net->parameters()),
+      of_other(other->parameters(), torch::optim::AdamOptions().amsgrad(true));
   other->forward(at::ones({1, 4})).sum().backward();
   of_other.step();
   save_checkpoint(path_, state_of(*other, of_other));
   net->forward(at::ones({1, 3})).sum().backward();
   optimizer.step();
   CheckpointState state = state_of(*net, optimizer);
+  const auto of_weight = [&]() -> torch::optim::AdamParamState& {
+    return dynamic_cast<torch::optim::AdamParamState&>(
+        *optimizer.state().at(net->weight.unsafeGetTensorImpl()));
+  };
+  const at::Tensor average = of_weight().exp_avg().clone();
   EXPECT_THROW(load_checkpoint(path_, state), c10::ValueError);
   EXPECT_EQ(optimizer.state().size(), 2);
+  EXPECT_EQ(of_weight().step(), 1);
+  EXPECT_TRUE(of_weight().exp_avg().equal(average));
+  EXPECT_FALSE(of_weight().max_exp_avg_sq().defined());  // The checkpoint has it.
   torch::optim::Adam without_state(net->parameters());
   CheckpointState of_new = state_of(*net, without_state);
   EXPECT_THROW(load_checkpoint(path_, of_new), c10::ValueError);
   EXPECT_TRUE(without_state.state().empty());
+}
+
+// The headers are in the first MiB of the files, and are not damaged.
+TEST_F(CheckpointMultirankTest, ALoadOfDamagedValuesLeavesNoStateInANewOptimizer) {
+  torch::nn::Linear net(1024, 1024);
+  torch::optim::SGD saved(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  net->forward(at::ones({1, 1024})).sum().backward();
+  saved.step();
+  save_checkpoint(path_, state_of(*net, saved));
+  if (get_rank() == 0) {
+    for (const auto& one : fs::directory_iterator(path_)) {
+      if (fs::file_size(one.path()) < 2 << 20) continue;
+      std::fstream file(one.path(), std::ios::binary | std::ios::in | std::ios::out);
+      file.seekp(-1, std::ios::end);
+      file.put('x');
+    }
+  }
+  barrier();
+  torch::optim::SGD fresh(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  CheckpointState state = state_of(*net, fresh);
+  EXPECT_THAT(error_of([&] { load_checkpoint(path_, state); }),
+              HasSubstr("is damaged: the checksum of bytes "));
+  EXPECT_TRUE(fresh.state().empty());
+}
+
+TEST_F(CheckpointMultirankTest, ErrorsOfASubgroupNameGlobalRanks) {
+  if (get_world_size() < 3) return;
+  const Group group = new_group({1, 2});
+  if (!group.is_member()) return;
+  CheckpointState state = state_of(at::zeros({2 + get_rank()}));
+  EXPECT_EQ(
+      error_of<c10::ValueError>([&] { save_checkpoint(path_, state, {.process_group = group}); }),
+      "save_checkpoint: 'x' has sizes [3] on rank 1 and [4] on rank 2; expected the same "
+      "sizes");
 }
 
 TEST_F(CheckpointMultirankTest, RanksThatPassDifferentPathsThrow) {
@@ -271,6 +314,11 @@ TEST_F(CheckpointMultirankTest, RanksThatPassDifferentPathsThrow) {
   if (get_world_size() == 1) return;
   EXPECT_EQ(error, "save_checkpoint: rank 0 saves to '" + path_ + "0' and rank 1 to '" + path_ +
                        "1'; expected the same path");
+  save_checkpoint(path_ + "0", state_of(at::zeros({1})));
+  CheckpointState state = state_of(at::zeros({1}));
+  EXPECT_EQ(error_of<c10::ValueError>([&] { load_checkpoint(own, state); }),
+            "load_checkpoint: rank 1: the path is '" + path_ + "1', and '" + path_ +
+                "0' on rank 0; expected the same path");
 }
 
 // Only rank 0 cannot copy its state.

@@ -39,31 +39,43 @@ std::vector<OptimizerField> fields_at(const AddedOptimizer& added, const TensorP
   return internal::fields_of(*added.optimizer, place.tensor, creates).value();
 }
 
-// Adds a field that the checkpoint has. A number is set after its tensor is loaded.
+// Adds a field that the checkpoint has. A number and a new tensor are set after the values are
+// loaded.
 void add_to_load(internal::StateToLoad& all, const TensorPlace& place, const std::string& name,
                  const OptimizerField& field) {
   if (field.number != nullptr) {
     const at::Tensor number = at::full({}, *field.number, at::kLong);
     all.state.add(name, number);
-    all.finish.push_back([number, to = field.number] { *to = number.item<std::int64_t>(); });
+    all.at_end.emplace_back([number, to = field.number] { *to = number.item<std::int64_t>(); });
     return;
   }
-  at::Tensor& values = *field.tensor;
+  at::Tensor values = *field.tensor;
   if (!values.defined() || values.sizes() != place.tensor.sizes()) {
     values = at::zeros_like(place.tensor, at::MemoryFormat::Contiguous);
+    all.at_end.emplace_back([values, to = field.tensor] { *to = values; });
   }
   for (CheckpointPart& part : internal::parts_of(place, name, values)) {
     all.state.add_part(std::move(part));
   }
 }
 
+void check_values(const std::string& name, const at::Tensor& values) {
+  TORCH_CHECK_VALUE(values.defined(), "CheckpointState: '", valid_utf8(name),
+                    "' is an undefined tensor");
+  TORCH_CHECK_VALUE(values.layout() == at::kStrided && !values.is_meta(), "CheckpointState: '",
+                    valid_utf8(name), "' is a ", values.layout(), " tensor on ", values.device(),
+                    "; expected a dense tensor that has values");
+}
+
 }  // namespace
 
 void CheckpointState::add_part(CheckpointPart part) {
+  check_values(part.name, part.values);
   const Box box{part.offsets, part.values.sizes().vec()};
   bool fits = box.offsets.size() == part.sizes.size() && box.sizes.size() == part.sizes.size();
   for (std::size_t d = 0; fits && d < part.sizes.size(); ++d) {
-    fits = box.offsets[d] >= 0 && box.offsets[d] + box.sizes[d] <= part.sizes[d];
+    fits = box.offsets[d] >= 0 && box.sizes[d] <= part.sizes[d] &&
+           box.offsets[d] <= part.sizes[d] - box.sizes[d];
   }
   TORCH_CHECK_VALUE(fits, "CheckpointState: the part of '", part.name, "' at ",
                     c10::IntArrayRef(part.offsets), " with sizes ", part.values.sizes(),
@@ -83,6 +95,7 @@ void CheckpointState::add_part(CheckpointPart part) {
 }
 
 void CheckpointState::add(const std::string& name, const at::Tensor& tensor) {
+  check_values(name, tensor);
   add_part({name, tensor.sizes().vec(),
             std::vector<std::int64_t>(static_cast<std::size_t>(tensor.dim()), 0), tensor});
 }
@@ -144,13 +157,14 @@ CheckpointState state_to_save(const CheckpointState& state) {
 
 StateToLoad state_to_load(const CheckpointState& state,
                           const std::function<bool(const std::string&)>& has) {
-  StateToLoad all{.state = state, .finish = {}, .undo = {}};
+  StateToLoad all(state);
   for (const auto& added : CheckpointAccess::optimizers(state)) {
     auto& kept = added->optimizer->state();
     for (const TensorPlace& place : added->places) {
       void* const key = place.tensor.unsafeGetTensorImpl();
       const bool is_new = kept.find(key) == kept.end();
       const auto forget = [optimizer = added->optimizer, key] { optimizer->state().erase(key); };
+      if (is_new) all.undo.emplace_back(forget);
       bool has_any = false;
       for (const OptimizerField& field : fields_at(*added, place, /*creates=*/true)) {
         const std::string name = name_of_field(*added, place, field);
@@ -158,8 +172,7 @@ StateToLoad state_to_load(const CheckpointState& state,
         has_any = true;
         add_to_load(all, place, name, field);
       }
-      if (is_new) all.undo.emplace_back(forget);
-      if (!has_any) all.finish.emplace_back(forget);  // As before its first step.
+      if (!has_any) all.at_end.emplace_back(forget);  // As before its first step.
     }
   }
   return all;

@@ -35,10 +35,23 @@ struct CheckpointAccess {
 CheckpointState state_to_save(const CheckpointState& state);
 
 // With tensors for what the checkpoint has of the optimizers. Creates them if they are missing.
-// Call the functions in `finish` after loading, or those in `undo` if the checkpoint does not fit.
+// Call finish() after loading: until then, the optimizers do not have the new tensors. Without it,
+// the destructor removes what was created.
 struct StateToLoad {
   CheckpointState state;
-  std::vector<std::function<void()>> finish, undo;
+  std::vector<std::function<void()>> at_end, undo;
+
+  StateToLoad() = default;
+  explicit StateToLoad(const CheckpointState& its_state) : state(its_state) {}
+  StateToLoad(StateToLoad&&) = default;
+  StateToLoad& operator=(StateToLoad&&) = default;
+  ~StateToLoad() {
+    for (const auto& act : undo) act();
+  }
+  void finish() {
+    undo.clear();
+    for (const auto& act : at_end) act();
+  }
 };
 StateToLoad state_to_load(const CheckpointState& state,
                           const std::function<bool(const std::string&)>& has);

@@ -1,9 +1,12 @@
 // Checkpoints of one process, and their files.
 #include "distrun/checkpoint.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,7 +20,11 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
+#include "common/os/unique_fd.h"
+#include "parallel/checkpoint/box.h"
+#include "parallel/checkpoint/checkpoint_file.h"
 #include "parallel/checkpoint/checkpoint_index.h"
 #include "parallel/checkpoint/safetensors.h"
 #include "parallel/checkpoint/test/checkpoint_fixture.h"
@@ -179,8 +186,23 @@ TEST_F(CheckpointTest, NamesTheFileThatIsDamaged) {
 TEST_F(CheckpointTest, NamesAnIndexThatIsDamaged) {
   save(at::ones({4}));
   const std::string index = path_ + "/checkpoint.json";
-  write(index, bytes_of(index).substr(0, 40));
-  EXPECT_THAT(error_of_load(), HasSubstr("load_checkpoint: rank 0: " + index + " is damaged: "));
+  const std::string good = bytes_of(index);
+  write(index, good.substr(0, 40));
+  const auto damaged = HasSubstr("load_checkpoint: rank 0: " + index + " is damaged: ");
+  EXPECT_THAT(error_of_load(), damaged);
+  // As after a power failure, with and without the size.
+  write(index, "");
+  EXPECT_THAT(error_of_load(), damaged);
+  write(index, std::string(4096, '\0'));
+  EXPECT_THAT(error_of_load(), damaged);
+  write(index, '\0' + good);
+  EXPECT_THAT(error_of_load(), damaged);
+  std::string zeros_within = good;
+  zeros_within.replace(30, 10, 10, '\0');
+  write(index, zeros_within);
+  EXPECT_THAT(error_of_load(), damaged);
+  write(index, good);
+  EXPECT_EQ(error_of_load(), "no error");
 }
 
 TEST_F(CheckpointTest, NamesACheckpointOfANewerDistrun) {
@@ -259,6 +281,9 @@ TEST_F(CheckpointTest, LoadsFilesOfOtherPrograms) {
 
 TEST_F(CheckpointTest, NamesWhatTheCheckpointLacks) {
   EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ + " does not exist");
+  CheckpointState none;
+  EXPECT_EQ(error_of([&] { load_checkpoint("", none); }),
+            "load_checkpoint: rank 0: '' does not exist");
   fs::create_directories(path_);
   EXPECT_EQ(error_of_load(), "load_checkpoint: rank 0: " + path_ +
                                  " is not a checkpoint: it has neither checkpoint.json nor "
@@ -284,6 +309,18 @@ TEST_F(CheckpointTest, NamesWhatIsWrongWithAPart) {
             "CheckpointState: the part of 'x' at [3, 0] with sizes [2, 2] is not within the sizes "
             "of the tensor, [4, 2]");
   EXPECT_THAT(error({"x", {4}, {0, 0}, at::zeros({4})}), HasSubstr("is not within the sizes"));
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(error({"x", {4}, {kMax}, at::zeros({2})}), HasSubstr("is not within the sizes"));
+  EXPECT_THAT(error({"x", {-kMax}, {0}, at::zeros({2})}), HasSubstr("is not within the sizes"));
+  EXPECT_EQ(error({"x", {1}, {0}, {}}), "CheckpointState: 'x' is an undefined tensor");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { state.add("x", {}); }),
+            "CheckpointState: 'x' is an undefined tensor");
+  EXPECT_EQ(error({"x", {1}, {0}, at::zeros({1}).to_sparse()}),
+            "CheckpointState: 'x' is a Sparse tensor on cpu; expected a dense tensor that has "
+            "values");
+  EXPECT_EQ(error({"x", {1}, {0}, at::zeros({1}, at::kMeta)}),
+            "CheckpointState: 'x' is a Strided tensor on meta; expected a dense tensor that has "
+            "values");
   EXPECT_EQ(error({"x", {1}, {0}, at::zeros({1}, at::kComplexDouble)}),
             "CheckpointState: 'x' has dtype ComplexDouble, which safetensors files do not have");
   EXPECT_THAT(error({"\xff", {1}, {0}, at::zeros({1})}),

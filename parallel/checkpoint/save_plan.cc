@@ -25,18 +25,26 @@ struct Holders {
   std::map<Box, Ranks> ranks;
 };
 
-void check_same(const Holders& known, const PartFacts& part, int rank) {
+int global_of(int rank, const Ranks& global_ranks) {
+  return global_ranks.at(static_cast<std::size_t>(rank));
+}
+
+void check_same(const Holders& known, const PartFacts& part, int rank, const Ranks& global_ranks) {
   const PartFacts& first = *known.first;
+  const int first_rank = global_of(known.first_rank, global_ranks),
+            its_rank = global_of(rank, global_ranks);
   TORCH_CHECK_VALUE(first.sizes == part.sizes, "save_checkpoint: '", part.name, "' has sizes ",
-                    c10::IntArrayRef(first.sizes), " on rank ", known.first_rank, " and ",
-                    c10::IntArrayRef(part.sizes), " on rank ", rank, "; expected the same sizes");
+                    c10::IntArrayRef(first.sizes), " on rank ", first_rank, " and ",
+                    c10::IntArrayRef(part.sizes), " on rank ", its_rank,
+                    "; expected the same sizes");
   TORCH_CHECK_VALUE(first.dtype == part.dtype, "save_checkpoint: '", part.name, "' has dtype ",
-                    first.dtype, " on rank ", known.first_rank, " and ", part.dtype, " on rank ",
-                    rank, "; expected the same dtype");
+                    first.dtype, " on rank ", first_rank, " and ", part.dtype, " on rank ",
+                    its_rank, "; expected the same dtype");
 }
 
 // In the order of the names, which is the same on every rank.
-std::map<std::string, Holders> holders_in(const std::vector<std::vector<PartFacts>>& all) {
+std::map<std::string, Holders> holders_in(const std::vector<std::vector<PartFacts>>& all,
+                                          const Ranks& global_ranks) {
   std::map<std::string, Holders> tensors;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const int number = static_cast<int>(rank);
@@ -46,7 +54,7 @@ std::map<std::string, Holders> holders_in(const std::vector<std::vector<PartFact
         known.first = &part;
         known.first_rank = number;
       }
-      check_same(known, part, number);
+      check_same(known, part, number, global_ranks);
       known.ranks[part.box].push_back(number);
     }
   }
@@ -58,7 +66,7 @@ bool begins_after(const Box& box, const Box& other) {
   return !box.offsets.empty() && box.offsets[0] >= other.offsets[0] + other.sizes[0];
 }
 
-void check_complete(const std::string& name, const Holders& holders) {
+void check_complete(const std::string& name, const Holders& holders, const Ranks& global_ranks) {
   std::int64_t elements = 0;
   for (auto one = holders.ranks.begin(); one != holders.ranks.end(); ++one) {
     elements += one->first.numel();
@@ -66,9 +74,11 @@ void check_complete(const std::string& name, const Holders& holders) {
     for (auto other = std::next(one); other != holders.ranks.end(); ++other) {
       if (begins_after(other->first, one->first)) break;
       TORCH_CHECK_VALUE(!intersection(one->first, other->first), "save_checkpoint: '", name,
-                        "' has parts that overlap, on rank ", one->second.front(), " at ",
+                        "' has parts that overlap, on rank ",
+                        global_of(one->second.front(), global_ranks), " at ",
                         c10::IntArrayRef(one->first.offsets), " and on rank ",
-                        other->second.front(), " at ", c10::IntArrayRef(other->first.offsets));
+                        global_of(other->second.front(), global_ranks), " at ",
+                        c10::IntArrayRef(other->first.offsets));
     }
   }
   const std::int64_t expected = whole_box(holders.first->sizes).numel();
@@ -100,12 +110,13 @@ std::vector<PartFacts> parts_in(std::string_view text) {
   return parts;
 }
 
-std::vector<std::size_t> parts_to_write(const std::vector<std::vector<PartFacts>>& all, int rank) {
-  const auto tensors = holders_in(all);
+std::vector<std::size_t> parts_to_write(const std::vector<std::vector<PartFacts>>& all, int rank,
+                                        const std::vector<int>& global_ranks) {
+  const auto tensors = holders_in(all, global_ranks);
   std::vector<std::int64_t> bytes(all.size());
   std::set<std::pair<std::string, Box>> own;
   for (const auto& [name, holders] : tensors) {
-    check_complete(name, holders);
+    check_complete(name, holders, global_ranks);
     for (const auto& [box, ranks] : holders.ranks) {
       const int writer = *std::min_element(ranks.begin(), ranks.end(), [&](int a, int b) {
         return bytes[static_cast<std::size_t>(a)] < bytes[static_cast<std::size_t>(b)];

@@ -1,7 +1,7 @@
 // Decides which rank saves which part of a tensor.
 //
 //     std::vector<std::vector<PartFacts>> all;              // What each rank has.
-//     const auto writes = parts_to_write(all, /*rank=*/2);  // Indices in all[2].
+//     const auto writes = parts_to_write(all, /*rank=*/2, {4, 5, 6});  // Indices in all[2].
 //
 // Every rank computes the same plan from the same facts, and finds the same errors. Pure.
 #pragma once
@@ -32,6 +32,9 @@ std::vector<PartFacts> parts_in(std::string_view text);
 // Of the ranks that have a part, the one that has to write the fewest bytes so far writes it.
 // Throws c10::ValueError if ranks have different facts of a tensor, or if its parts overlap or are
 // not all there.
-std::vector<std::size_t> parts_to_write(const std::vector<std::vector<PartFacts>>& all, int rank);
+//
+// `global_ranks` has the number of each rank in the texts of errors.
+std::vector<std::size_t> parts_to_write(const std::vector<std::vector<PartFacts>>& all, int rank,
+                                        const std::vector<int>& global_ranks);
 
 }  // namespace distrun::internal
