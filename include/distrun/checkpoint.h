@@ -167,7 +167,8 @@ void save_checkpoint(const std::string& path, const CheckpointState& state,
 // checkpoint meanwhile, or if a newer distrun has written it in another format.  The text names the
 // path, and for a file also the rank.  All ranks throw.  Values of `state` may then have changed.
 // Also throws the exceptions of collectives.h.
-// Cost: each rank reads the headers of all files.
+// Cost: each rank reads the headers of all files.  It needs memory for up to 64 MiB of a tensor, or
+// for one row if a row is larger.
 void load_checkpoint(const std::string& path, CheckpointState& state,
                      const CheckpointOptions& options = {});
 

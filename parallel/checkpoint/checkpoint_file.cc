@@ -9,10 +9,8 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +23,13 @@
 namespace distrun::internal {
 
 namespace {
+
+// Bounds the memory that a read needs, unless one row is larger.
+constexpr std::int64_t kReadBytesMax = std::int64_t{64} << 20;
+
+// A checkpoint can have more files than a process may have descriptors, often 1024. Files with
+// lower descriptors stay open, and can be read also if the checkpoint is replaced meanwhile.
+constexpr int kKeptDescriptorMax = 256;
 
 std::string problem() { return std::generic_category().message(errno); }
 
@@ -109,80 +114,114 @@ FileRecord write_checkpoint_file(const std::string& folder, const std::string& n
 
 CheckpointFile::CheckpointFile(std::string path, std::optional<FileRecord> record)
     : path_(std::move(path)), record_(std::move(record)) {
-  map();
-  try {
-    read_header();
-  } catch (...) {
-    ::munmap(const_cast<char*>(data_), bytes_);
-    throw;
-  }
+  open();
+  read_header();
+  rest();
 }
 
-CheckpointFile::~CheckpointFile() { ::munmap(const_cast<char*>(data_), bytes_); }
-
-void CheckpointFile::map() {
-  const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  TORCH_CHECK(file.get() >= 0, "cannot read ", path_, ": ", problem());
+void CheckpointFile::open() {
+  const bool is_first = verified_.empty();
+  fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  TORCH_CHECK(::fstat(file.get(), &status) == 0, "cannot read ", path_, ": ", problem());
+  TORCH_CHECK(fd_ && ::fstat(fd_.get(), &status) == 0, "cannot read ", path_, ": ", problem());
+  const std::pair identity(status.st_dev, status.st_ino);
+  TORCH_CHECK(is_first || identity == identity_, "cannot read ", path_,
+              ": another file has taken its place");
+  if (!is_first) return;
+  identity_ = identity;
   bytes_ = static_cast<std::uint64_t>(status.st_size);
   TORCH_CHECK(!record_ || record_->bytes == bytes_, path_, " is damaged: it has ", bytes_,
               " bytes; expected ", record_ ? record_->bytes : 0);
   TORCH_CHECK(bytes_ >= 8, path_, " is damaged: it is too short for a safetensors file");
-  void* const mapped = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  TORCH_CHECK(mapped != MAP_FAILED, "cannot read ", path_, ": ", problem());
-  data_ = static_cast<const char*>(mapped);
   verified_.resize((bytes_ + kChecksumBlock - 1) / kChecksumBlock);
 }
 
+void CheckpointFile::rest() {
+  if (fd_.get() > kKeptDescriptorMax) fd_.reset();
+}
+
 void CheckpointFile::read_header() {
-  verify(0, 8);
-  const auto size = safetensors_header_size({data_, 8}, bytes_);
+  std::string header(8, '\0');
+  read_bytes(0, header.size(), header.data());
+  const auto size = safetensors_header_size(header, bytes_);
   TORCH_CHECK(size.has_value(), path_, " is damaged: ", size.error().message);
-  verify(0, *size);
-  auto parsed = parse_safetensors_header({data_, *size}, bytes_);
+  header.resize(*size);
+  read_bytes(0, header.size(), header.data());
+  auto parsed = parse_safetensors_header(header, bytes_);
   TORCH_CHECK(parsed.has_value(), path_, " is damaged: ", parsed.error().message);
   file_ = std::move(*parsed);
 }
 
-void CheckpointFile::verify(std::uint64_t begin, std::uint64_t bytes) {
-  if (!record_ || bytes == 0) return;
-  const std::uint64_t last = (begin + bytes - 1) / kChecksumBlock;
-  for (std::uint64_t block = begin / kChecksumBlock; block <= last; ++block) {
-    if (verified_[block]) continue;
-    const std::uint64_t from = block * kChecksumBlock;
+void CheckpointFile::read_unchecked(std::uint64_t begin, std::uint64_t bytes, char* out) {
+  if (!fd_) open();
+  for (std::uint64_t done = 0; done < bytes;) {
+    const ssize_t size =
+        ::pread(fd_.get(), out + done, bytes - done, static_cast<off_t>(begin + done));
+    if (size < 0 && errno == EINTR) continue;
+    TORCH_CHECK(size >= 0, "cannot read ", path_, ": ", problem());
+    TORCH_CHECK(size > 0, path_, " is damaged: it has ", begin + done, " bytes; expected ", bytes_);
+    done += static_cast<std::uint64_t>(size);
+  }
+}
+
+void CheckpointFile::verify(std::uint64_t block, std::string_view bytes) {
+  const std::uint64_t from = block * kChecksumBlock;
+  TORCH_CHECK(block < record_->checksums.size() &&
+                  checksum(bytes.data(), bytes.size()) == record_->checksums[block],
+              path_, " is damaged: the checksum of bytes ", from, " to ", from + bytes.size() - 1,
+              " is wrong; load another checkpoint");
+  verified_[block] = true;
+}
+
+void CheckpointFile::read_bytes(std::uint64_t begin, std::uint64_t bytes, char* out) {
+  if (!record_) return read_unchecked(begin, bytes, out);
+  const std::uint64_t end = begin + bytes;
+  std::string whole;  // A block of which only a part is needed.
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t block = at / kChecksumBlock, from = block * kChecksumBlock;
     const std::uint64_t size = std::min(kChecksumBlock, bytes_ - from);
-    TORCH_CHECK(block < record_->checksums.size() &&
-                    checksum(data_ + from, size) == record_->checksums[block],
-                path_, " is damaged: the checksum of bytes ", from, " to ", from + size - 1,
-                " is wrong; load another checkpoint");
-    verified_[block] = true;
+    const std::uint64_t now = std::min(end, from + size) - at;
+    if (verified_[block] || now == size) {
+      read_unchecked(at, now, out);
+      if (!verified_[block]) verify(block, {out, now});
+    } else {
+      whole.resize(size);
+      read_unchecked(from, size, whole.data());
+      verify(block, whole);
+      std::memcpy(out, whole.data() + (at - from), now);
+    }
+    at += now;
+    out += now;
   }
 }
 
 void CheckpointFile::read(const SafetensorsEntry& entry, const Box& part,
                           const at::Tensor& target) {
   if (part.numel() == 0) return;
-  const char* const begin = data_ + file_.data_begin + entry.begin;
-  const auto item = static_cast<std::int64_t>(c10::elementSize(entry.dtype));
-  // Rows of the entry are contiguous, so only these bytes are needed.
-  std::int64_t row = item;
-  for (std::size_t d = 1; d < entry.box.sizes.size(); ++d) row *= entry.box.sizes[d];
-  const bool is_scalar = part.sizes.empty();
-  const std::int64_t first = is_scalar ? 0 : (part.offsets[0] - entry.box.offsets[0]) * row;
-  const std::int64_t size = is_scalar ? item : part.sizes[0] * row;
-  verify(file_.data_begin + entry.begin + static_cast<std::uint64_t>(first),
-         static_cast<std::uint64_t>(size));
-
-  const auto options = at::TensorOptions().dtype(entry.dtype);
-  at::Tensor values;
-  if (reinterpret_cast<std::uintptr_t>(begin) % static_cast<std::uintptr_t>(item) == 0) {
-    values = at::from_blob(const_cast<char*>(begin), entry.box.sizes, options);
-  } else {  // In a file of another program.
-    values = at::empty(entry.box.sizes, options);
-    std::memcpy(values.mutable_data_ptr(), begin, entry.bytes);
+  const std::uint64_t begin = file_.data_begin + entry.begin;
+  const auto read_rows = [&](const Box& rows, std::uint64_t first, std::uint64_t bytes) {
+    at::Tensor values = at::empty(rows.sizes, at::TensorOptions().dtype(entry.dtype));
+    read_bytes(begin + first, bytes, static_cast<char*>(values.mutable_data_ptr()));
+    return values;
+  };
+  if (part.sizes.empty()) {
+    target.copy_(read_rows(part, 0, c10::elementSize(entry.dtype)));
+    return rest();
   }
-  target.copy_(narrowed(values, entry.box, part));
+  // Rows of the entry are contiguous, so only those of the part are read, a few at a time.
+  auto row = static_cast<std::int64_t>(c10::elementSize(entry.dtype));
+  for (std::size_t d = 1; d < entry.box.sizes.size(); ++d) row *= entry.box.sizes[d];
+  const std::int64_t rows_max = std::max<std::int64_t>(1, kReadBytesMax / row);
+  for (std::int64_t done = 0; done < part.sizes[0]; done += rows_max) {
+    Box rows = entry.box, piece = part;
+    rows.offsets[0] = piece.offsets[0] = part.offsets[0] + done;
+    rows.sizes[0] = piece.sizes[0] = std::min(rows_max, part.sizes[0] - done);
+    const std::int64_t first = (rows.offsets[0] - entry.box.offsets[0]) * row;
+    const at::Tensor values = read_rows(rows, static_cast<std::uint64_t>(first),
+                                        static_cast<std::uint64_t>(rows.sizes[0] * row));
+    target.narrow(0, done, rows.sizes[0]).copy_(narrowed(values, rows, piece));
+  }
+  rest();
 }
 
 }  // namespace distrun::internal

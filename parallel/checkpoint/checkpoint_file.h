@@ -14,10 +14,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <sys/types.h>
 
+#include "common/os/unique_fd.h"
 #include "parallel/checkpoint/safetensors.h"
 
 namespace distrun::internal {
@@ -50,9 +54,6 @@ class CheckpointFile {
   // Reads the header. Without a record, as for a file that another program has written, no
   // checksums are compared.
   CheckpointFile(std::string path, std::optional<FileRecord> record);
-  ~CheckpointFile();
-  CheckpointFile(const CheckpointFile&) = delete;
-  CheckpointFile& operator=(const CheckpointFile&) = delete;
 
   const std::vector<SafetensorsEntry>& entries() const { return file_.entries; }
 
@@ -61,14 +62,20 @@ class CheckpointFile {
   void read(const SafetensorsEntry& entry, const Box& part, const at::Tensor& target);
 
  private:
-  void map();
+  void open();
+  // Frees its descriptor if it is one of many.
+  void rest();
   void read_header();
-  // Compares the checksums of the blocks that contain these bytes, each once.
-  void verify(std::uint64_t begin, std::uint64_t bytes);
+  // Copies bytes of the file to `out`. Compares the checksums of the blocks that contain them, each
+  // once.
+  void read_bytes(std::uint64_t begin, std::uint64_t bytes, char* out);
+  void read_unchecked(std::uint64_t begin, std::uint64_t bytes, char* out);
+  void verify(std::uint64_t block, std::string_view bytes);
 
   const std::string path_;
   const std::optional<FileRecord> record_;
-  const char* data_ = nullptr;  // The mapped file.
+  UniqueFd fd_;  // Not a mapping: a file that another program truncates would end this one.
+  std::pair<dev_t, ino_t> identity_;
   std::uint64_t bytes_ = 0;
   std::vector<bool> verified_;  // By block.
   SafetensorsFile file_;

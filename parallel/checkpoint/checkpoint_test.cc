@@ -132,6 +132,48 @@ TEST_F(CheckpointTest, APartOfATensorIsReadFromItsBlocksOnly) {
   EXPECT_THAT(error_of([&] { load_checkpoint(path_, last); }), HasSubstr("is damaged"));
 }
 
+// Of rows with 4 MiB, 16 are read at a time.
+TEST_F(CheckpointTest, APartOfALargeTensorIsReadAFewRowsAtATime) {
+  constexpr std::int64_t kRows = 20, kColumns = 1 << 20;
+  const at::Tensor whole = at::arange(kRows * kColumns, at::kFloat).view({kRows, kColumns});
+  save(whole);
+  const at::Tensor part = at::zeros({18, 5});
+  CheckpointState state;
+  state.add_part({"x", {kRows, kColumns}, {1, 1000}, part});
+  load_checkpoint(path_, state);
+  EXPECT_TRUE(part.equal(whole.slice(0, 1, 19).slice(1, 1000, 1005)));
+}
+
+// As by another program. The memory of a mapped file would be gone, which kills a process.
+TEST_F(CheckpointTest, NamesAFileThatIsTruncatedAfterItIsOpened) {
+  const at::Tensor whole = at::rand({16, 65536});  // 4 MiB
+  save(whole);
+  const auto records = internal::parse_index(bytes_of(path_ + "/checkpoint.json"));
+  internal::CheckpointFile file(file_, records.value().at(0));
+  fs::resize_file(file_, 2 << 20);
+  EXPECT_EQ(
+      error_of([&] {
+        file.read(file.entries().at(0), internal::whole_box({16, 65536}), at::empty_like(whole));
+      }),
+      file_ + " is damaged: it has 2097152 bytes; expected " +
+          std::to_string(records.value().at(0).bytes));
+}
+
+// With many open files, a file is opened again for each read.
+TEST_F(CheckpointTest, NamesAFileThatIsReplacedAfterItIsOpened) {
+  const at::Tensor whole = at::rand({4}), target = at::zeros({4});
+  save(whole);
+  std::vector<UniqueFd> many;
+  for (int i = 0; i < 300; ++i) many.emplace_back(::dup(STDERR_FILENO));
+  internal::CheckpointFile file(file_, std::nullopt);
+  const auto read = [&] { file.read(file.entries().at(0), internal::whole_box({4}), target); };
+  EXPECT_EQ(error_of(read), "no error");
+  EXPECT_TRUE(target.equal(whole));
+  fs::rename(file_, file_ + "-moved");
+  fs::copy_file(file_ + "-moved", file_);
+  EXPECT_EQ(error_of(read), "cannot read " + file_ + ": another file has taken its place");
+}
+
 // A name that is longer than a block of checksums.
 TEST_F(CheckpointTest, EachBlockOfALongHeaderIsChecked) {
   constexpr std::size_t kBlock = 1 << 20;
