@@ -45,9 +45,12 @@ class HostGroup::Watching : public Watch {
   void check(int /*rank*/) override {
     ranks_.check_usable();
     const auto gone = ranks_.gone();
-    // What a rank published before counts.
+    // What a rank published before it left or ended counts. A rank that failed does not wait for
+    // the others, so they do not wait either.
     for (const auto& error : gone) {
-      if (error && !phases_.has_published(error->rank())) throw *error;
+      if (!error) continue;
+      const bool has_failed = error->kind() == HostError::Kind::kFailed;
+      if (has_failed || !phases_.has_published(error->rank())) throw *error;
     }
     const auto now = Clock::now();
     if (now < deadline_) return;
