@@ -35,7 +35,7 @@ function(distrun_multirank_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} distrun_warnings GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} distrun_no_name_look_up distrun_warnings GTest::gmock GTest::gtest_main)
   add_test(NAME ${name}.filters
     COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>"
       "-DFILTERS=$<JOIN:$<TARGET_PROPERTY:${name},DISTRUN_FILTERS>,|>"
