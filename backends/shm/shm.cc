@@ -30,6 +30,7 @@ std::string key_of(int rank) { return std::to_string(rank); }
 // Throws c10::DistBackendError, which names the ranks that have not set their keys.
 void wait_for_cards(const BackendRequest& request) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(request.size));
   for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of(rank));
   try {
     request.store->wait(keys, request.timeout);

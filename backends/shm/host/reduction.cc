@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
 #include <limits>
 #include <type_traits>
@@ -101,8 +102,8 @@ struct Min {
   template <class T>
   static T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      if (a != a) return a;
-      return b < a || b != b ? b : a;
+      if (std::isnan(a)) return a;
+      return b < a || std::isnan(b) ? b : a;
     } else {
       return std::min(a, b);
     }
@@ -112,8 +113,8 @@ struct Max {
   template <class T>
   static T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      if (a != a) return a;
-      return a < b || b != b ? b : a;
+      if (std::isnan(a)) return a;
+      return a < b || std::isnan(b) ? b : a;
     } else {
       return std::max(a, b);
     }
@@ -207,32 +208,33 @@ void run(const Sources& sources, std::size_t count, bool is_average, std::byte* 
   }
 }
 
+// Nothing if the operation is not defined for the type.
+template <class T, class Operation, bool kIsDefined>
+void run_if(const Sources& sources, std::size_t count, std::byte* result) {
+  if constexpr (kIsDefined) run<T, Operation>(sources, count, false, result);
+}
+
 template <class T>
 void run(Reduction reduction, const Sources& sources, std::size_t count, std::byte* result) {
-  constexpr bool kHasOrder = !kIsComplex<typename Combined<T>::Type>;
+  constexpr bool kIsReal = !kIsComplex<typename Combined<T>::Type>;
+  constexpr bool kHasBits = std::is_integral_v<T>;
   switch (reduction) {
     case Reduction::kSum:
       return run<T, Sum>(sources, count, false, result);
     case Reduction::kAverage:
       return run<T, Sum>(sources, count, true, result);
     case Reduction::kProduct:
-      if constexpr (kHasOrder) run<T, Product>(sources, count, false, result);
-      return;
+      return run_if<T, Product, kIsReal>(sources, count, result);
     case Reduction::kMin:
-      if constexpr (kHasOrder) run<T, Min>(sources, count, false, result);
-      return;
+      return run_if<T, Min, kIsReal>(sources, count, result);
     case Reduction::kMax:
-      if constexpr (kHasOrder) run<T, Max>(sources, count, false, result);
-      return;
+      return run_if<T, Max, kIsReal>(sources, count, result);
     case Reduction::kBitwiseAnd:
-      if constexpr (std::is_integral_v<T>) run<T, BitwiseAnd>(sources, count, false, result);
-      return;
+      return run_if<T, BitwiseAnd, kHasBits>(sources, count, result);
     case Reduction::kBitwiseOr:
-      if constexpr (std::is_integral_v<T>) run<T, BitwiseOr>(sources, count, false, result);
-      return;
+      return run_if<T, BitwiseOr, kHasBits>(sources, count, result);
     case Reduction::kBitwiseXor:
-      if constexpr (std::is_integral_v<T>) run<T, BitwiseXor>(sources, count, false, result);
-      return;
+      return run_if<T, BitwiseXor, kHasBits>(sources, count, result);
   }
 }
 
