@@ -16,6 +16,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "backends/shm/test/reduced_in_order.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
 
@@ -69,60 +70,9 @@ const char* const kDrawnKinds[] = {"broadcast",
                                    "all_to_all_single",
                                    "barrier"};
 
-bool is_bitwise(ReduceOp::RedOpType op) {
-  return op == ReduceOp::BAND || op == ReduceOp::BOR || op == ReduceOp::BXOR;
-}
-
-bool is_defined(at::ScalarType dtype, ReduceOp::RedOpType op) {
-  if (op == ReduceOp::SUM) return true;
-  const bool is_whole = at::isIntegralType(dtype, /*includeBool=*/true);
-  if (op == ReduceOp::AVG) return !is_whole;
-  return is_bitwise(op) ? is_whole : !at::isComplexType(dtype);
-}
-
 bool gloo_reduces(at::ScalarType dtype, ReduceOp::RedOpType op) {
   if (dtype == at::kShort || at::isComplexType(dtype) || dtype == at::kBool) return false;
   return op != ReduceOp::AVG || at::isFloatingType(dtype);
-}
-
-at::ScalarType type_of_sums(at::ScalarType dtype) {
-  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
-}
-
-at::Tensor combined(ReduceOp::RedOpType op, const at::Tensor& a, const at::Tensor& b) {
-  const bool is_bool = a.scalar_type() == at::kBool;
-  switch (op) {
-    case ReduceOp::PRODUCT:
-      return a * b;
-    case ReduceOp::MIN:
-      return is_bool ? at::logical_and(a, b) : at::minimum(a, b);
-    case ReduceOp::MAX:
-      return is_bool ? at::logical_or(a, b) : at::maximum(a, b);
-    case ReduceOp::BAND:
-      return at::bitwise_and(a, b);
-    case ReduceOp::BOR:
-      return at::bitwise_or(a, b);
-    case ReduceOp::BXOR:
-      return at::bitwise_xor(a, b);
-    default:
-      return a + b;
-  }
-}
-
-// In the order of the ranks.
-at::Tensor combined(ReduceOp::RedOpType op, const Tensors& of_ranks) {
-  const at::ScalarType dtype = of_ranks[0].scalar_type();
-  at::Tensor all = of_ranks[0].to(type_of_sums(dtype));
-  for (std::size_t i = 1; i < of_ranks.size(); ++i) {
-    all = combined(op, all, of_ranks[i].to(type_of_sums(dtype)));
-  }
-  const auto count = static_cast<double>(of_ranks.size());
-  if (op == ReduceOp::AVG && all.is_complex()) {
-    all = at::view_as_complex(at::view_as_real(all) / count);
-  } else if (op == ReduceOp::AVG) {
-    all = all / count;
-  }
-  return all.to(dtype);
 }
 
 class Runs {
@@ -160,7 +110,7 @@ class Runs {
     drawn.dtype = kDrawnDtypes[pick(std::size(kDrawnDtypes))];
     do {
       drawn.op = kDrawnOps[pick(std::size(kDrawnOps))];
-    } while (!is_defined(drawn.dtype, drawn.op));
+    } while (!is_reduction_defined(drawn.dtype, drawn.op));
     if (pick(16) == 0) {
       drawn.shape = {static_cast<std::int64_t>(pick(400'000))};
     } else {
@@ -240,16 +190,16 @@ class Runs {
       const at::Tensor mine = make(drawn);
       add(drawn, groups, {mine}, {0},
           [=](auto& its, auto& options) { return all_reduce(its[0], op, options); }, reduces,
-          {combined(drawn.op, of_all_ranks(mine, groups.gloo))});
+          {reduced_in_order(drawn.op, of_all_ranks(mine, groups.gloo))});
     } else if (drawn.kind == "all_reduce_coalesced") {
       const Tensors mine = {make(drawn), make(drawn, std::vector<std::int64_t>{7})};
       add(drawn, groups, mine, {0, 1},
           [=](auto& its, auto& options) { return all_reduce_coalesced(its, op, options); }, reduces,
-          {combined(drawn.op, of_all_ranks(mine[0], groups.gloo)),
-           combined(drawn.op, of_all_ranks(mine[1], groups.gloo))});
+          {reduced_in_order(drawn.op, of_all_ranks(mine[0], groups.gloo)),
+           reduced_in_order(drawn.op, of_all_ranks(mine[1], groups.gloo))});
     } else if (drawn.kind == "reduce") {
       const at::Tensor mine = make(drawn);
-      const at::Tensor sum = combined(drawn.op, of_all_ranks(mine, groups.gloo));
+      const at::Tensor sum = reduced_in_order(drawn.op, of_all_ranks(mine, groups.gloo));
       // Gloo leaves something else in the tensors of other ranks.
       const std::vector<std::size_t> results =
           is_root ? std::vector<std::size_t>{0} : std::vector<std::size_t>{};
@@ -278,7 +228,7 @@ class Runs {
       const Tensors tensors = make(drawn, ranks + 1);
       Tensors sums;
       for (const at::Tensor& each : last(tensors)) {
-        sums.push_back(combined(drawn.op, of_all_ranks(each, groups.gloo)));
+        sums.push_back(reduced_in_order(drawn.op, of_all_ranks(each, groups.gloo)));
       }
       add(drawn, groups, tensors, {0},
           [=](auto& its, auto& options) { return reduce_scatter(its[0], last(its), op, options); },
@@ -287,7 +237,7 @@ class Runs {
       std::vector<std::int64_t> small = large;
       small[0] /= ranks;
       const Tensors tensors = {make(drawn, small), make(drawn, large)};
-      const at::Tensor sum = combined(drawn.op, of_all_ranks(tensors[1], groups.gloo));
+      const at::Tensor sum = reduced_in_order(drawn.op, of_all_ranks(tensors[1], groups.gloo));
       add(drawn, groups, tensors, {0},
           [=](auto& its, auto& options) {
             return reduce_scatter_tensor(its[0], its[1], op, options);

@@ -23,7 +23,7 @@ class MessageWork : public ShmWork {
               std::chrono::milliseconds timeout)
       : ShmWork(facts, {{tensor}}), group_(std::move(group)), tensor_(tensor), timeout_(timeout) {}
 
-  // Each begins the message of `work`. Throws HostError.
+  // Each starts the message of `work`. Throws HostError.
   static void send(const c10::intrusive_ptr<MessageWork>& work, int to, std::uint32_t tag);
   static void receive(const c10::intrusive_ptr<MessageWork>& work, int from, std::uint32_t tag);
 

@@ -76,6 +76,9 @@ ShmBackend::ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
 ShmBackend::~ShmBackend() { queue_->close(); }
 
 ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, HostGroup::Call act) {
+  for (const Tensors& list : outputs) {
+    for (const at::Tensor& each : list) check_writable(call.name, each);
+  }
   const auto timeout = call.timeout > std::chrono::milliseconds(0) ? call.timeout : timeout_.load();
   auto run = [group = group_, act = std::move(act), timeout] {
     with_backend_errors([&] { group->run(deadline_after(timeout), act); });
@@ -416,6 +419,7 @@ ShmBackend::WorkPtr ShmBackend::begin_message(const char* name, OpType type, con
   const bool is_rank = 0 <= peer && peer < getSize() && peer != getRank();
   TORCH_CHECK_VALUE(is_rank || type == OpType::RECVANYSOURCE, name, ": the other rank is ", peer,
                     "; expected 0 to ", getSize() - 1, ", and not this one");
+  if (type != OpType::SEND) check_writable(name, tensors[0]);
   const ShmWork::Facts facts{.rank = getRank(), .type = type, .number = calls_};
   auto work = c10::make_intrusive<MessageWork>(facts, group_, tensors[0], timeout_.load());
   with_backend_errors([&] {

@@ -34,7 +34,7 @@ class ShmBackend : public c10d::Backend {
 
   ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
              std::shared_ptr<HostGroup> group);
-  // Waits for the calls that have begun.
+  // Waits for the calls that were started.
   ~ShmBackend() override;
 
   const std::string getBackendName() const override { return "shm"; }
@@ -87,7 +87,7 @@ class ShmBackend : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
-  // What the options of all calls have.
+  // The options that all calls have.
   struct Call {
     const char* name;
     c10d::OpType type;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
@@ -105,6 +106,12 @@ void check_cpu(const char* call, const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), call, ": a tensor is undefined");
   TORCH_CHECK_VALUE(tensor.is_cpu(), call, ": a tensor is on ", tensor.device(),
                     "; shm supports only the CPU");
+}
+
+void check_writable(const char* call, const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, call,
+                    ": elements of a tensor share memory; expected a tensor that can be written, "
+                    "such as a clone()");
 }
 
 void check_dense(const char* call, const at::Tensor& tensor) {

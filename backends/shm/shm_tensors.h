@@ -44,4 +44,7 @@ void check_cpu(const char* call, const at::Tensor& tensor);
 // The same, and unless it is dense.
 void check_dense(const char* call, const at::Tensor& tensor);
 
+// Throws c10::ValueError if several elements share memory.
+void check_writable(const char* call, const at::Tensor& tensor);
+
 }  // namespace distrun::shm

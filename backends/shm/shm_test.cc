@@ -95,6 +95,15 @@ TEST_F(ShmTest, RejectsTensorsThatItCannotRead) {
             "all_reduce: a tensor has layout SparseCsr; shm supports only dense tensors");
 }
 
+TEST_F(ShmTest, RejectsOutputsWhoseElementsShareMemory) {
+  Tensors expanded = {at::ones({1}).expand({3})};
+  const std::string problem =
+      ": elements of a tensor share memory; expected a tensor that can be written, such as a "
+      "clone()";
+  EXPECT_EQ(value_error([&] { backend_->allreduce(expanded, {}); }), "all_reduce" + problem);
+  EXPECT_EQ(value_error([&] { backend_->recvAnysource(expanded, 0); }), "recv" + problem);
+}
+
 TEST_F(ShmTest, RejectsTensorsOfOtherSizes) {
   Tensors in = {x_};
   std::vector<Tensors> out = {{at::ones({1})}};

@@ -93,8 +93,10 @@ void ShmWork::complete(const std::exception_ptr& error) {
   if (!future) return;
   try {
     settle(*future);
-  } catch (const std::exception& thrown) {  // It has no other place to go.
+  } catch (const std::exception& thrown) {  // No caller could handle it.
     TORCH_WARN("a callback of a future of shm threw: ", thrown.what());
+  } catch (...) {
+    TORCH_WARN("a callback of a future of shm threw: an exception without a text");
   }
 }
 

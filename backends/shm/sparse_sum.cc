@@ -16,8 +16,8 @@ namespace distrun::shm {
 
 namespace {
 
-// What a rank's tensor is: its dtype, numbers of dimensions and of elements, and a digest of its
-// sizes, by which ranks compare them.
+// A description of a rank's tensor: its dtype, numbers of dimensions and of elements, and a digest
+// of its sizes, by which ranks compare them.
 struct Shape {
   std::int64_t type = 0;
   std::int64_t sparse_dimensions = 0;

@@ -1,5 +1,5 @@
 // The rows of plain loops over memory that all ranks share from the start: no copy in, no errors,
-// no time-outs. What a backend can approach. See rows.h.
+// no time-outs. A backend can approach their times. See rows.h.
 //
 //     memory_floor RANKS OPERATIONS SIZES MILLISECONDS BATCHES
 #include <atomic>

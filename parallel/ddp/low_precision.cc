@@ -29,7 +29,7 @@ void replace_data(at::Tensor& parameter, const at::Tensor& data) {
 
 }  // namespace
 
-// What the outputs of a forward keep for its backward.
+// Owned by the outputs of a forward, for its backward.
 struct LowPrecision::Forward {
   std::shared_ptr<LowPrecision> its;
   Tensors copies;  // Empty after a backward, so that outputs which a program keeps need no memory.

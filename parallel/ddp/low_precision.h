@@ -1,10 +1,9 @@
 // The parameters of a model: copies in a low precision, while a forward or a backward runs.
 //
-//     low->begin_forward();                                   // Parameters become copies.
-//     outputs = low->end_forward(net(input));                 // Parameters have their values
-//     again. loss(outputs).backward();                               // Parameters are the same
-//     copies. optimizer.step();                                       // And now they have their
-//     values.
+//     low->begin_forward();                    // Parameters become copies.
+//     outputs = low->end_forward(net(input));  // They have their values again.
+//     loss(outputs).backward();                // They are the same copies until it ends.
+//     optimizer.step();
 //
 // A parameter keeps its identity and its gradient accumulator: autograd converts each gradient to
 // the parameter's own dtype before it accumulates, so gradients never have the low precision.

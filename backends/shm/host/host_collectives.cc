@@ -85,6 +85,14 @@ CallFacts HostCollectives::facts_of(CallKind kind) {
   return {.number = ++calls_, .kind = static_cast<std::uint8_t>(kind), .element = kAnyElement};
 }
 
+CallFacts HostCollectives::facts_of(CallKind kind, std::size_t count, const Reducing& how) {
+  CallFacts facts = facts_of(kind);
+  facts.bytes = count * bytes_of(how.element);
+  facts.element = static_cast<std::uint8_t>(how.element);
+  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  return facts;
+}
+
 void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
   phases_.wait_for_all(watch);
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -137,11 +145,7 @@ void HostCollectives::broadcast(std::byte* data, std::size_t bytes, int root, Wa
 
 void HostCollectives::all_reduce(std::byte* data, std::size_t count, const Reducing& how,
                                  Watch& watch) {
-  const std::size_t element_bytes = bytes_of(how.element);
-  CallFacts facts = facts_of(CallKind::kAllReduce);
-  facts.bytes = count * element_bytes;
-  facts.element = static_cast<std::uint8_t>(how.element);
-  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  const CallFacts facts = facts_of(CallKind::kAllReduce, count, how);
   const auto at_once =
       std::min(kAtOnceBytes / static_cast<std::size_t>(ranks()), phases_.slot_bytes());
   if (facts.bytes <= at_once) return all_reduce_at_once(data, count, how, facts, watch);
@@ -157,12 +161,11 @@ void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, con
   copy_bytes(is_inline ? phases_.inline_bytes() : slot, data, facts.bytes);
   phases_.publish();
   wait_and_compare(facts, watch);
-  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
   for (int rank = 0; rank < ranks(); ++rank) {
     const Const theirs = is_inline ? phases_.inline_bytes(rank) : phases_.slot(rank);
-    sources[static_cast<std::size_t>(rank)] = rank == me() ? data : theirs;
+    sources_[static_cast<std::size_t>(rank)] = rank == me() ? data : theirs;
   }
-  shm::reduce(how, sources.data(), ranks(), count, data);
+  shm::reduce(how, sources_.data(), ranks(), count, data);
 }
 
 template <class Take>
@@ -170,7 +173,6 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
                                       const CallFacts& facts, Watch& watch, const Take& take) {
   const std::size_t element_bytes = bytes_of(how.element);
   const std::size_t chunk_elements = phases_.slot_bytes() / element_bytes;
-  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
   std::size_t done = 0;
   do {
     const std::size_t chunk = std::min(chunk_elements, count - done);
@@ -190,11 +192,11 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
     }
     for (int rank = 0; rank < ranks(); ++rank) {
       const Const chunk_of_rank = rank == me() ? begin : phases_.slot(rank);
-      sources[static_cast<std::size_t>(rank)] = chunk_of_rank + mine.begin * element_bytes;
+      sources_[static_cast<std::size_t>(rank)] = chunk_of_rank + mine.begin * element_bytes;
     }
-    // The last phase's slots stay as they are while this one begins.
+    // Slots of the last phase keep their data during this one.
     std::byte* result = phases_.begin(facts, watch);
-    shm::reduce(how, sources.data(), ranks(), mine.size, result);
+    shm::reduce(how, sources_.data(), ranks(), mine.size, result);
     phases_.publish();
     for (int i = 0; i < ranks(); ++i) {
       const int rank = (me() + i) % ranks();
@@ -208,10 +210,7 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
 
 void HostCollectives::reduce(std::byte* data, std::size_t count, const Reducing& how, int root,
                              Watch& watch) {
-  CallFacts facts = facts_of(CallKind::kReduce);
-  facts.bytes = count * bytes_of(how.element);
-  facts.element = static_cast<std::uint8_t>(how.element);
-  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  CallFacts facts = facts_of(CallKind::kReduce, count, how);
   facts.root = root;
   reduce_by_parts(data, count, how, facts, watch, [&](int rank, const Range& bytes) {
     if (me() == root) copy_bytes(data + bytes.begin, phases_.slot(rank), bytes.size);
@@ -289,12 +288,8 @@ void HostCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine,
 void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte* mine,
                                      std::size_t count, const Reducing& how, Watch& watch) {
   const std::size_t element_bytes = bytes_of(how.element);
-  CallFacts facts = facts_of(CallKind::kReduceScatter);
-  facts.bytes = count * element_bytes;
-  facts.element = static_cast<std::uint8_t>(how.element);
-  facts.reduction = static_cast<std::uint8_t>(how.reduction);
+  const CallFacts facts = facts_of(CallKind::kReduceScatter, count, how);
   const std::size_t share = share_bytes();
-  std::vector<Const> sources(static_cast<std::size_t>(ranks()));
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(share, facts.bytes - done);
@@ -311,15 +306,15 @@ void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte
     }
     const auto mine_at = static_cast<std::size_t>(me());
     for (int rank = 0; rank < ranks(); ++rank) {
-      sources[static_cast<std::size_t>(rank)] =
+      sources_[static_cast<std::size_t>(rank)] =
           rank == me() ? inputs[mine_at] + done : phases_.slot(rank) + mine_at * share;
     }
-    shm::reduce(how, sources.data(), ranks(), size / element_bytes, mine + done);
+    shm::reduce(how, sources_.data(), ranks(), size / element_bytes, mine + done);
     done += size;
   } while (done < facts.bytes);
 }
 
-// In the first phase, a slot begins with the sizes of what the rank sends to each: the receivers
+// In the first phase, a slot starts with the sizes that the rank sends to each: the receivers
 // check them, and all learn the number of phases.
 void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
                                  const std::vector<Part>& outputs, Watch& watch) {

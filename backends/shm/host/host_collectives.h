@@ -45,7 +45,8 @@ class HostCollectives {
   using Const = const std::byte*;
 
   // `names` are the ranks' numbers in messages.
-  HostCollectives(Phases& phases, const std::vector<int>& names) : phases_(phases), names_(names) {}
+  HostCollectives(Phases& phases, const std::vector<int>& names)
+      : phases_(phases), names_(names), sources_(names.size()) {}
 
   int rank() const { return phases_.rank(); }
   int ranks() const { return phases_.ranks(); }
@@ -84,6 +85,7 @@ class HostCollectives {
   };
 
   CallFacts facts_of(CallKind kind);
+  CallFacts facts_of(CallKind kind, std::size_t count, const Reducing& how);
   void wait_and_compare(const CallFacts& mine, Watch& watch);
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                           const CallFacts& facts, Watch& watch);
@@ -102,6 +104,7 @@ class HostCollectives {
 
   Phases& phases_;
   const std::vector<int>& names_;
+  std::vector<Const> sources_;  // Of the running reduction, by rank.
   std::uint32_t calls_ = 0;
 };
 

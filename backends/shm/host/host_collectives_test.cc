@@ -306,7 +306,7 @@ TEST(CallFactsTest, AreDescribed) {
             "call 7, reduce of 16 bytes of complex float with AVG, root 2");
   EXPECT_EQ(described_as(Element::kComplex128, Reduction::kBitwiseXor),
             "call 7, reduce of 16 bytes of complex double with BXOR, root 2");
-  // What a rank with another version may have written.
+  // A rank with another version can have written these.
   facts.kind = 99;
   EXPECT_EQ(
       described_as(static_cast<Element>(99), static_cast<Reduction>(99)),

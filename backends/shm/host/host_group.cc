@@ -45,8 +45,8 @@ class HostGroup::Watching : public Watch {
   void check(int /*rank*/) override {
     ranks_.check_usable();
     const auto gone = ranks_.gone();
-    // What a rank published before it left or ended counts. A rank that failed does not wait for
-    // the others, so they do not wait either.
+    // Data that a rank published before it left or ended counts. A rank that failed does not wait
+    // for the others, so they do not wait either.
     for (const auto& error : gone) {
       if (!error) continue;
       const bool has_failed = error->kind() == HostError::Kind::kFailed;
@@ -146,6 +146,9 @@ void HostGroup::run(Clock::time_point deadline, const Call& call) {
     throw;
   } catch (const std::exception& error) {  // Such as std::bad_alloc: the other ranks went on.
     fail(HostError(HostError::Kind::kFailed, ranks_.me(), error.what()));
+    throw;
+  } catch (...) {
+    fail(HostError(HostError::Kind::kFailed, ranks_.me(), "an exception without a text"));
     throw;
   }
 }

@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a card says, and the packets: "MAGIC RANK SECRET".
+// The contents of a card. Packets are "MAGIC RANK SECRET".
 constexpr const char* kMagic = "distrun-shm-1";
 
 struct Card {
@@ -152,7 +152,7 @@ class Arrivals {
   std::vector<UniqueFd> silent_;
 };
 
-// The process at the other end, or the socket itself where it cannot be named.
+// The process at the other end, or the socket itself if the kernel has no descriptor of it.
 UniqueFd presence_of(UniqueFd socket) {
   ucred its{};
   socklen_t size = sizeof(its);
@@ -215,7 +215,7 @@ Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& 
   std::vector<HostPeer> peers(ranks);
   const auto context = [&](std::size_t rank) { return text_of("rank ", names[rank]); };
 
-  // Lower ranks accept, and higher ones connect. What a rank sends first fits into the socket, so
+  // Lower ranks accept, and higher ones connect. The first packet fits into the socket, so
   // no rank waits for one that waits for it.
   std::vector<UniqueFd> lower(me);
   for (std::size_t rank = 0; rank < me; ++rank) {
@@ -244,7 +244,8 @@ Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& 
     if (!is_same_user(socket->get())) continue;
     limit_waits(socket->get(), deadline);
     auto packet = receive_packet(socket->get());
-    if (!packet) continue;
+    if (!packet && packet.error().kind == ErrorKind::kSystem) return packet.error();
+    if (!packet) continue;  // From a stranger that has gone, or that sends too much.
     std::istringstream in(packet->bytes);
     std::size_t rank = 0;
     std::string secret;

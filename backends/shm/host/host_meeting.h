@@ -22,7 +22,7 @@ namespace distrun::shm {
 
 struct HostPeer {
   UniqueFd memory;  // The file that the peer gave. Not checked.
-  // Readable once the peer has ended: a pidfd, or a socket where the kernel has none.
+  // Readable once the peer has ended: a pidfd, or a socket if the kernel has none.
   UniqueFd presence;
 };
 
@@ -30,7 +30,7 @@ class HostMeeting {
  public:
   static Result<HostMeeting> open(int rank, int ranks);
 
-  // What the other ranks need to know of this one. Printable.
+  // Other ranks need it to meet this one. Printable.
   const std::string& card() const { return card_; }
 
   // The ranks whose cards are not of this rank's host. Without them, meet() can work.

@@ -1,8 +1,8 @@
 // Reports which ranks of a group have left it, failed or ended.
 //
 //     HostRanks ranks(me, names, memories, presences);
-//     if (auto lost = ranks.why_gone(peer)) throw *lost;
-//     ranks.fail(error);        // Tells the others.
+//     for (const auto& error : ranks.gone()) if (error) throw *error;
+//     ranks.fail(error);  // The other ranks learn it.
 //
 // Thread safety: any thread.
 #pragma once

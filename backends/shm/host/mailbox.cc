@@ -313,7 +313,7 @@ void Mailbox::finish_arrival(int rank) {
   complete(arrival->receive);
 }
 
-// Gives a message to a receive that waits. It is kept, or has just begun.
+// Gives a message to a receive that waits. Some of its bytes may be kept.
 void Mailbox::give(int rank, const std::shared_ptr<Arriving>& arrival, const MessagePtr& receive) {
   if (arrival->bytes != receive->bytes_) {
     const HostError wrong(

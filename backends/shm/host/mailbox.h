@@ -1,8 +1,8 @@
 // Messages from one rank of a host to another, with tags.
 //
 //     Mailbox mailbox(ranks, sizes, policy);
-//     auto sent = mailbox.send(data, bytes, to, tag);
-//     auto received = mailbox.receive(buffer, bytes, from, tag);     // or kAnyRank
+//     auto sent = mailbox.send(data, bytes, to, tag, done);
+//     auto received = mailbox.receive(buffer, bytes, from, tag, done);  // Or from kAnyRank.
 //     mailbox.wait(*received, deadline);
 //
 // A message of a rank matches the first receive for it with the same tag, in the order of the

@@ -1,10 +1,10 @@
 // The phases of a group's collectives: a rank publishes what it wrote, and waits for the others.
 //
-//     Phases phases(memories, rank, watch);
-//     std::memcpy(phases.begin(facts), mine, bytes);   // The slot of the next phase.
+//     Phases phases(memories, sizes, rank, wait_policy(ranks, cpus));
+//     std::memcpy(phases.begin(facts, watch), mine, bytes);  // The slot of the next phase.
 //     phases.publish();
-//     phases.wait_for_all();
-//     … phases.slot(peer) …                            // Until the next begin().
+//     phases.wait_for_all(watch);
+//     … phases.slot(peer) …                                  // Until the next publish().
 //
 // A wait first watches the flag, then lets other threads run, then sleeps (futex) until the peer
 // publishes; ranks beyond the number of CPUs stay fast that way, and waiting ranks burn no CPU.
@@ -44,7 +44,7 @@ class Phases {
   // Begins the next phase and returns this rank's slot. Waits until no rank reads what it
   // contained.
   std::byte* begin(const CallFacts& facts, Watch& watch);
-  // This rank's bytes in its cell, of the phase that has begun.
+  // This rank's bytes in its cell, of the current phase.
   std::byte* inline_bytes() { return cell(rank_).bytes.data(); }
   void publish();
 
@@ -53,7 +53,7 @@ class Phases {
   void wait_for_all(Watch& watch);
   bool has_published(int rank) const;
 
-  // What the rank published: valid after a wait for it, until this rank's next publish().
+  // Published by the rank. Valid after a wait for it, until this rank's next publish().
   const CallFacts& facts(int rank) const { return cell(rank).facts; }
   const std::byte* slot(int rank) const { return slot_of(memory(rank), phase_, sizes_); }
   const std::byte* inline_bytes(int rank) const { return cell(rank).bytes.data(); }

@@ -1,8 +1,7 @@
 // The memory by which the ranks of one host exchange data: each rank has one file in memory, which
 // all of them map. This header says what lies where in it; it depends on nothing but the machine.
 //
-//     | heading | bell | cell 0 | cell 1 | slot 0 | slot 1 | ring from rank 0 | ring from rank 1 |
-//     …
+//     | heading | bell | cell 0 | cell 1 | slot 0 | slot 1 | ring of rank 0 | ring of rank 1 | …
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
 // writes only its cell and its slot number k % 2, and publishes them by storing k in the cell. It
@@ -23,7 +22,7 @@ inline constexpr std::size_t kLineBytes = 64;
 // Two lines, because processors fetch pairs of lines.
 inline constexpr std::size_t kApartBytes = 2 * kLineBytes;
 
-// What a rank is about to do. Ranks compare it before they believe each other's data.
+// A rank's call. Ranks compare their calls before they read each other's data.
 struct CallFacts {
   std::uint64_t bytes = 0;     // Of this rank's tensor, or of each rank's part.
   std::uint32_t number = 0;    // Of the collective in the group.

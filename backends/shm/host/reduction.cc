@@ -19,7 +19,7 @@ inline constexpr bool kIsComplex = false;
 template <class T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-// What an average divides by.
+// An average divides by it.
 template <class T>
 struct Divisor {
   using Type = T;

@@ -10,6 +10,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "backends/shm/test/reduced_in_order.h"
+
 namespace distrun::shm {
 namespace {
 
@@ -36,49 +38,26 @@ constexpr Type kTypes[] = {
 
 std::ostream& operator<<(std::ostream& out, const Type& type) { return out << type.type; }
 
-at::Tensor combined(Reduction reduction, const at::Tensor& a, const at::Tensor& b) {
-  const bool is_bool = a.scalar_type() == at::kBool;
+RedOpType op_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
+      return RedOpType::SUM;
     case Reduction::kAverage:
-      return a + b;
+      return RedOpType::AVG;
     case Reduction::kProduct:
-      return a * b;
+      return RedOpType::PRODUCT;
     case Reduction::kMin:
-      return is_bool ? at::logical_and(a, b) : at::minimum(a, b);
+      return RedOpType::MIN;
     case Reduction::kMax:
-      return is_bool ? at::logical_or(a, b) : at::maximum(a, b);
+      return RedOpType::MAX;
     case Reduction::kBitwiseAnd:
-      return at::bitwise_and(a, b);
+      return RedOpType::BAND;
     case Reduction::kBitwiseOr:
-      return at::bitwise_or(a, b);
+      return RedOpType::BOR;
     case Reduction::kBitwiseXor:
-      return at::bitwise_xor(a, b);
+      return RedOpType::BXOR;
   }
-  return {};
-}
-
-// Small types are combined as float, and rounded once.
-at::ScalarType combined_type(at::ScalarType type) {
-  if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
-  return type == at::kComplexHalf ? at::kComplexFloat : type;
-}
-
-// Of complex numbers, divides both parts.
-at::Tensor divided(const at::Tensor& sum, std::size_t by) {
-  const auto divisor = static_cast<double>(by);
-  if (!sum.is_complex()) return sum / divisor;
-  return at::view_as_complex(at::view_as_real(sum) / divisor);
-}
-
-at::Tensor expected(Reduction reduction, const std::vector<at::Tensor>& sources) {
-  const at::ScalarType type = sources[0].scalar_type();
-  at::Tensor result = sources[0].to(combined_type(type));
-  for (std::size_t i = 1; i < sources.size(); ++i) {
-    result = combined(reduction, result, sources[i].to(combined_type(type)));
-  }
-  if (reduction == Reduction::kAverage) result = divided(result, sources.size());
-  return result.to(type);
+  return RedOpType::UNUSED;
 }
 
 at::Tensor random_tensor(at::ScalarType type, std::int64_t count) {
@@ -93,8 +72,8 @@ at::Tensor random_tensor(at::ScalarType type, std::int64_t count) {
   return values.to(type);
 }
 
-at::Tensor reduced(const Reducing& what, const std::vector<at::Tensor>& sources,
-                   at::Tensor result) {
+at::Tensor result_of(const Reducing& what, const std::vector<at::Tensor>& sources,
+                     at::Tensor result) {
   std::vector<const std::byte*> addresses;
   addresses.reserve(sources.size());
   for (const at::Tensor& each : sources) {
@@ -118,25 +97,6 @@ class ReductionTest : public ::testing::TestWithParam<Reduction> {
  protected:
   void SetUp() override { at::manual_seed(1); }
 
-  static bool expects_defined(at::ScalarType scalar) {
-    const bool is_whole = at::isIntegralType(scalar, true);
-    switch (GetParam()) {
-      case Reduction::kSum:
-        return true;
-      case Reduction::kAverage:
-        return !is_whole;
-      case Reduction::kProduct:
-      case Reduction::kMin:
-      case Reduction::kMax:
-        return !at::isComplexType(scalar);
-      case Reduction::kBitwiseAnd:
-      case Reduction::kBitwiseOr:
-      case Reduction::kBitwiseXor:
-        return is_whole;
-    }
-    return false;
-  }
-
   static void expect_order_of_sources(const Type& type) {
     const Reducing what{type.element, GetParam()};
     for (const std::size_t count : {1, 2, 3, 5}) {
@@ -144,10 +104,10 @@ class ReductionTest : public ::testing::TestWithParam<Reduction> {
         SCOPED_TRACE(std::to_string(count) + " sources of " + std::to_string(numel));
         std::vector<at::Tensor> sources;
         for (std::size_t i = 0; i < count; ++i) sources.push_back(random_tensor(type.type, numel));
-        const at::Tensor right = expected(what.reduction, sources);
-        EXPECT_TRUE(have_same_bits(reduced(what, sources, at::empty_like(right)), right));
+        const at::Tensor right = reduced_in_order(op_of(what.reduction), sources);
+        EXPECT_TRUE(have_same_bits(result_of(what, sources, at::empty_like(right)), right));
         // A source may be the result.
-        EXPECT_TRUE(have_same_bits(reduced(what, sources, sources.back()), right));
+        EXPECT_TRUE(have_same_bits(result_of(what, sources, sources.back()), right));
       }
     }
   }
@@ -162,9 +122,10 @@ INSTANTIATE_TEST_SUITE_P(All, ReductionTest,
 TEST_P(ReductionTest, CombinesTheSourcesInTheirOrder) {
   for (const Type& type : kTypes) {
     SCOPED_TRACE(::testing::PrintToString(type));
-    ASSERT_EQ(is_defined({type.element, GetParam()}), expects_defined(type.type));
+    const bool expects_defined = is_reduction_defined(type.type, op_of(GetParam()));
+    ASSERT_EQ(is_defined({type.element, GetParam()}), expects_defined);
     ASSERT_EQ(bytes_of(type.element), c10::elementSize(type.type));
-    if (expects_defined(type.type)) expect_order_of_sources(type);
+    if (expects_defined) expect_order_of_sources(type);
   }
 }
 

@@ -24,7 +24,7 @@ inline std::chrono::steady_clock::time_point in_time() {
   return std::chrono::steady_clock::now() + std::chrono::seconds(60);
 }
 
-// The text of what each rank threw, or of why it could not join.
+// The error of each rank, or "". A rank that cannot join has an error, too.
 inline std::vector<std::string> run_as_ranks(int ranks,
                                              const std::function<void(HostGroup&, int)>& act) {
   std::vector<HostMeeting> meetings;
