@@ -109,6 +109,7 @@ void check_cpu(const char* call, const at::Tensor& tensor) {
 }
 
 void check_writable(const char* call, const at::Tensor& tensor) {
+  if (tensor.is_sparse()) return;
   TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, call,
                     ": elements of a tensor share memory; expected a tensor that can be written, "
                     "such as a clone()");

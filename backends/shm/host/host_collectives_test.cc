@@ -379,6 +379,18 @@ TEST(HostErrorsTest, AnyExceptionInACallFailsTheCallsOfOtherRanks) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST(HostErrorsTest, SoDoesAnExceptionWithoutAText) {
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) {
+      EXPECT_EQ(barrier_error(group, kLong),
+                "a call failed on rank 0: an exception without a text");
+      return;
+    }
+    EXPECT_THROW(group.run(in_time(), [](auto&, auto&) { throw 1; }), int);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(HostErrorsTest, AbortEndsTheCallThatRunsAndAllLaterOnes) {
   std::latch aborted(1);
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
