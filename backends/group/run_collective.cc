@@ -181,6 +181,11 @@ void in_group(const CallSite& site, const std::function<void()>& act) {
   if (call.state->is_aborted) fail(call, "");
   try {
     act();
+  } catch (const c10::DistBackendError& error) {
+    const std::string text = error.what_without_backtrace();
+    // Our collectives have said so already.
+    if (text.find(c10::str(" on rank ", call.rank, " ")) != std::string::npos) throw;
+    fail(call, text);
   } catch (const c10::Error&) {
     throw;
   } catch (const std::exception& error) {

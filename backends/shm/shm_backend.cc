@@ -1,6 +1,7 @@
 #include "backends/shm/shm_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -93,6 +94,17 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Hos
     queue_->run_until(*work);
   }
   return work;
+}
+
+Result<void> ShmBackend::share(const at::Tensor& tensor) {
+  auto block = group_->blocks().allocate(tensor.nbytes());
+  if (!block) return block.error();
+  std::memcpy((*block)->data(), tensor.const_data_ptr(), tensor.nbytes());
+  std::byte* const data = (*block)->data();
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(
+      data, block->release(), [](void* its) { delete static_cast<SharedBlock*>(its); },
+      tensor.device()));
+  return {};
 }
 
 void ShmBackend::check_root(const Call& call, std::int64_t root) const {

@@ -20,13 +20,14 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "backends/group/libtorch_versions.h"
+#include "backends/group/shared_tensors.h"
 #include "backends/shm/host/host_group.h"
 #include "backends/shm/shm_tensors.h"
 #include "backends/shm/shm_work.h"
 
 namespace distrun::shm {
 
-class ShmBackend : public c10d::Backend {
+class ShmBackend : public c10d::Backend, public internal::SharesTensors {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
@@ -46,6 +47,8 @@ class ShmBackend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   void abort() override { group_->abort(); }
+
+  Result<void> share(const at::Tensor& tensor) override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;

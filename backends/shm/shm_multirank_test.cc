@@ -1,6 +1,9 @@
-// Errors of the backend shm that need peers.
+// The backend shm with peers: errors, shared tensors and futures.
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/group/shared_tensors.h"
+#include "backends/shm/test/mapped_files.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
 
@@ -87,6 +92,62 @@ TEST_F(ShmMultirankTest, SparseTensorsOfDifferentSizesAreAnErrorOnAllRanks) {
   EXPECT_THAT(error_of([&] { all_reduce(x, c10d::ReduceOp::SUM, {.group = group_}); }),
               HasSubstr("all_reduce: the ranks' sparse tensors differ in sizes, dtype or number of "
                         "dense dimensions"));
+}
+
+// A bucket of DDP, whose gradients are views of it.
+TEST_F(ShmMultirankTest, ASharedTensorIsReducedInPlaceAndKeepsItsViews) {
+  const int ranks = get_world_size();
+  const at::Tensor all = at::full({1'000'000}, get_rank() + 1, at::kFloat);
+  const at::Tensor view = all.narrow(0, 500, 1000).view({10, 100});
+  internal::share_with_group(all, *group_.process_group());
+  EXPECT_EQ(test::mapped_file(all.const_data_ptr()), "/memfd:distrun shm (deleted)");
+  EXPECT_TRUE(view.eq(get_rank() + 1).all().item<bool>());
+  const std::size_t before = test::mappings_of("/memfd:distrun shm (deleted)");
+  all_reduce(all, ReduceOp::SUM, {.group = group_});
+  EXPECT_EQ(test::mappings_of("/memfd:distrun shm (deleted)") - before, ranks - 1);
+  EXPECT_TRUE(all.eq(ranks * (ranks + 1) / 2).all().item<bool>());
+  EXPECT_EQ(view.data_ptr<float>(), all.data_ptr<float>() + 500);
+  // A group with another backend, or with other memory, has no use for it but works.
+  all_reduce(view, ReduceOp::MAX);
+  all_reduce(view, ReduceOp::MAX, {.group = group_});
+  EXPECT_TRUE(view.eq(ranks * (ranks + 1) / 2).all().item<bool>());
+}
+
+TEST_F(ShmMultirankTest, ASharedTensorOutlivesItsGroup) {
+  const at::Tensor all = at::ones({1'000'000});
+  internal::share_with_group(all, *group_.process_group());
+  destroy_process_group(std::exchange(group_, Group()));
+  EXPECT_EQ(all.sum().item<float>(), 1'000'000);
+}
+
+TEST_F(ShmMultirankTest, OnlyTensorsThatUseTheirWholeStorageMove) {
+  const at::Tensor all = at::ones({1'000'000});
+  for (const at::Tensor& one : {all.narrow(0, 1, 10), all.narrow(0, 0, 10), at::ones({0}),
+                                at::ones({3}).to_sparse(), at::Tensor()}) {
+    const void* const before =
+        one.defined() && one.layout() == at::kStrided ? one.const_data_ptr() : nullptr;
+    internal::share_with_group(one, *group_.process_group());
+    if (before != nullptr) EXPECT_EQ(one.const_data_ptr(), before);
+  }
+}
+
+// A bucket's reduction has a callback that divides.
+TEST_F(ShmMultirankTest, TheFutureIsCompleteWhenWaitReturns) {
+  for (int time = 0; time < 300; ++time) {
+    const at::Tensor one = at::ones({2});
+    const Work work = all_reduce(one, ReduceOp::SUM, {.group = group_, .async_op = true});
+    const auto future = work.get_future();
+    std::atomic<bool> has_run = false;
+    future->addCallback([&](c10::ivalue::Future&) {
+      work.wait();  // Returns, although the callback has not.
+      EXPECT_TRUE(work.is_completed());
+      std::this_thread::yield();
+      has_run = true;
+    });
+    work.wait();
+    ASSERT_TRUE(future->completed());
+    ASSERT_TRUE(has_run);
+  }
 }
 
 TEST_F(ShmMultirankTest, AMonitoredBarrierNamesAllMissingRanks) {

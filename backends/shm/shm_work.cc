@@ -28,19 +28,19 @@ bool ShmWork::wait(std::chrono::milliseconds timeout) {
   }
   std::unique_lock lock(mutex_);
   if (timeout == kNoTimeout) {
-    cv_.wait(lock, [&] { return completed_; });
-  } else if (!cv_.wait_for(lock, timeout, [&] { return completed_; })) {
+    cv_.wait(lock, [&] { return is_complete(); });
+  } else if (!cv_.wait_for(lock, timeout, [&] { return is_complete(); })) {
     TORCH_CHECK_WITH(DistBackendError, false, "timed out after ", timeout.count(),
                      "ms: the operation is not complete");
   }
-  if (exception_) std::rethrow_exception(exception_);
+  if (error_) std::rethrow_exception(error_);
   return true;
 }
 
 bool ShmWork::isCompleted() {
   {
     const std::lock_guard lock(mutex_);
-    if (completed_) return true;
+    if (is_complete()) return true;
   }
   do_soon();  // The caller may ask until it is.
   return false;
@@ -87,17 +87,17 @@ void ShmWork::complete(const std::exception_ptr& error) {
     const std::lock_guard lock(mutex_);
     error_ = error;
     is_settled_ = true;
+    completing_ = std::this_thread::get_id();
     future = future_;
   }
-  finish(error);
-  if (!future) return;
   try {
-    settle(*future);
+    if (future) settle(*future);
   } catch (const std::exception& thrown) {  // No caller could handle it.
     TORCH_WARN("a callback of a future of shm threw: ", thrown.what());
   } catch (...) {
     TORCH_WARN("a callback of a future of shm threw: an exception without a text");
   }
+  finish(error);
 }
 
 QueuedWork::QueuedWork(const Facts& facts, TensorLists outputs, std::shared_ptr<CallQueue> queue,

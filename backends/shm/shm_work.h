@@ -57,10 +57,12 @@ class ShmWork : public c10d::Work {
   // Lets another thread do it.
   virtual void do_soon() = 0;
 
-  // Once. Runs the future's callbacks.
+  // Once. Runs the future's callbacks. When wait() returns, the future is complete, too.
   void complete(const std::exception_ptr& error);
 
  private:
+  // In a callback of the future, the work counts as complete.
+  bool is_complete() const { return completed_ || completing_ == std::this_thread::get_id(); }
   c10::IValue value() const;
   void settle(c10::ivalue::Future& future) const;
 
@@ -71,6 +73,7 @@ class ShmWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::exception_ptr error_;
   bool is_settled_ = false;
+  std::thread::id completing_;
 };
 
 // A call in a queue.

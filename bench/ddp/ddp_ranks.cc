@@ -5,6 +5,7 @@
 // OTHERS says what ranks 0 and 1 are, if they are not Python's: "gloo" for our DDP on that backend,
 // "alone" for no DDP. BACKEND is that of ranks 2 and 3.
 #include <algorithm>
+#include <cstdlib>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -157,7 +158,7 @@ void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, int round
   take_turns(rounds, [&] {
     for (int step = 0; step < shape.steps; ++step) {
       times.push_back(seconds_of([&] {
-        optimizer.zero_grad();
+        for (const at::Tensor& one : net->parameters()) one.mutable_grad().reset();
         forward(data).square().mean().backward();
         optimizer.step();
       }));
@@ -190,7 +191,8 @@ void run(const std::vector<std::string>& arguments) {
       continue;
     }
     if (others != "alone") time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
-    DistributedDataParallel ddp(net, {.process_group = pair});
+    DistributedDataParallel ddp(
+        net, {.process_group = pair, .gradient_as_bucket_view = getenv("VIEWS") != nullptr});
     time_steps(net, shape, rounds, [&](const at::Tensor& x) { return ddp(x); });
   }
   barrier();

@@ -345,7 +345,7 @@ TEST_F(CheckpointMultirankTest, AnAsyncCheckpointNeedsItsGroup) {
   checkpoint->save(path_, state_of(at::zeros({4})));
   EXPECT_THAT(error_of([&] { checkpoint->wait(); }), HasSubstr("has been destroyed"));
   checkpoint = std::make_unique<AsyncCheckpoint>();
-  init_process_group({.timeout = std::chrono::seconds(30)});
+  init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
   EXPECT_EQ(error_of([&] { checkpoint->save(path_, {}); }),
             "AsyncCheckpoint: it was created before init_process_group(); create it afterwards");
   const at::Tensor loaded = at::zeros({4});

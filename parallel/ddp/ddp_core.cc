@@ -14,6 +14,7 @@
 
 #include "backends/group/libtorch_versions.h"
 #include "backends/group/registered_backends.h"
+#include "backends/group/shared_tensors.h"
 #include "distrun/process_group.h"
 #include "parallel/ddp/checked_comm_hook.h"
 #include "parallel/ddp/construct_reducer.h"
@@ -135,7 +136,7 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   reducer_group = c10::make_intrusive<ReducerGroup>(
       group, CallSite{"backward() of DistributedDataParallel", options.process_group});
   reducer = make_reducer(gradients, reducer_group, options);
-  name_buckets();
+  name_and_share_buckets();
   make_logger();
   use_mixed_precision();
 }
@@ -167,10 +168,10 @@ void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameter
 }
 
 void DdpCore::rebuild_buckets() {
-  if (reducer->rebuild_buckets()) name_buckets();
+  if (reducer->rebuild_buckets()) name_and_share_buckets();
 }
 
-void DdpCore::name_buckets() {
+void DdpCore::name_and_share_buckets() {
   std::unordered_map<const c10::TensorImpl*, const std::string*> names;
   for (const DdpParameter& one : model.parameters) {
     names[one.tensor.unsafeGetTensorImpl()] = &one.name;
@@ -178,6 +179,7 @@ void DdpCore::name_buckets() {
   std::map<const void*, std::string> by_memory;
   for (const c10d::GradBucket& bucket : buckets_with_memory(*this)) {
     if (!bucket.getBuffer().defined()) continue;  // Sparse.
+    share_with_group(bucket.getBuffer(), *group);
     const auto parameters = bucket.getParameters();
     std::string text;
     for (std::size_t i = 0; i < parameters.size() && i < 3; ++i) {

@@ -103,7 +103,8 @@ struct DdpCore {
 
  private:
   void check_agreement_of_models(const std::vector<at::Tensor>& parameters);
-  void name_buckets();
+  // Of buckets that were made anew.
+  void name_and_share_buckets();
   void make_logger();
   void use_mixed_precision();
 };

@@ -2,6 +2,10 @@
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='Ddp*MultirankTest.*'
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/linear.h>
+
+#include "backends/shm/test/mapped_files.h"
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
@@ -35,6 +39,30 @@ TEST_F(DdpGradientsMultirankTest, ReducesBucketsThatAreNotRebuilt) {
 TEST_F(DdpGradientsMultirankTest, ReducesViewsOfBuckets) {
   expect_mean_gradients({.gradient_as_bucket_view = true});
 }
+// Buckets of more than 1 MiB are reduced in place.
+TEST_F(DdpGradientsMultirankTest, BucketsOfShmAreInMemoryThatTheRanksShare) {
+  const Group group = new_group(std::nullopt, {.backend = "shm"});
+  for (const bool view : {false, true}) {
+    torch::nn::Linear plain(600, 600);
+    DistributedDataParallel ddp(plain, {.process_group = group, .gradient_as_bucket_view = view});
+    for (int step = 0; step < 3; ++step) {
+      torch::manual_seed(static_cast<std::uint64_t>(10 * step + get_rank()));
+      const at::Tensor x = at::randn({4, 600});
+      const Tensors mean = torch::autograd::grad({plain(x).square().sum()}, plain->parameters());
+      for (const at::Tensor& one : mean) all_reduce(one.div_(get_world_size()));
+      ddp(x).square().sum().backward();
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        const at::Tensor gradient = plain->parameters()[i].grad();
+        EXPECT_TRUE(gradient.allclose(mean[i], 1e-4, 1e-4));
+        EXPECT_EQ(
+            shm::test::mapped_file(gradient.const_data_ptr()) == "/memfd:distrun shm (deleted)",
+            view);
+      }
+      ddp.zero_grad();
+    }
+  }
+}
+
 TEST_F(DdpGradientsMultirankTest, ReducesAfterASearchForUnusedParameters) {
   expect_mean_gradients({.find_unused_parameters = true});
 }

@@ -218,7 +218,7 @@ TEST_F(DdpStateMultirankTest, KeepsItsGroupIfTheDefaultGroupChanges) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp().backward();
   destroy_process_group();
-  init_process_group({.timeout = std::chrono::seconds(30)});
+  init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
   barrier();  // All ranks have connected.
   abort_process_group();
   EXPECT_EQ(error_of([&] { ddp().backward(); }), "no error");

@@ -112,7 +112,7 @@ TEST_F(JoinPatternsMultirankTest, ReportsTheFaultOfOneRankOnEveryRank) {
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
     rendezvous_at(std::to_string(seed));  // Before a rank leaves the group.
     destroy_process_group();
-    init_process_group({.timeout = std::chrono::seconds(30)});
+    init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
   }
 }
 

@@ -173,7 +173,7 @@ TEST_F(CommHooksMultirankTest, ReportsALostPeerInBackward) {
       }
     }
     destroy_process_group();
-    init_process_group({.timeout = std::chrono::seconds(30)});
+    init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
     barrier();
   }
 }

@@ -122,7 +122,7 @@ TEST_F(SyncBatchNormErrorsMultirankTest, LayersCompareTheirChannelsAgainInANewGr
   layer(at::ones({2, 3}) * (1 + get_rank()));
   barrier();
   destroy_process_group();
-  init_process_group({.timeout = std::chrono::seconds(30)});
+  init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
   if (get_rank() != 0) layer = SyncBatchNorm(3);
   EXPECT_EQ(layer(at::ones({2, 3}) * (1 + get_rank())).size(1), 3);
 }

@@ -184,6 +184,7 @@ TEST_F(PipelineErrorsMultirankTest, MissingOrSmallBatchesFailEveryRank) {
 
 TEST_F(PipelineErrorsMultirankTest, EveryStageMustCallTheSameFunction) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs two stages";
+  if (backend() == "shm") GTEST_SKIP() << "a send to a rank that has failed may return";
   expect_failure<ScheduleGPipe>(
       1,
       "stage 0 runs a step without backward and 4 micro-batches; stage 1 runs step() with a loss "

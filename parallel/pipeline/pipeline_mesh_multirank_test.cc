@@ -27,7 +27,9 @@ class ReductionCount {
 
  private:
   static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
-    if (std::string(function.name()) == "c10d::alltoall_base_") ++calls;
+    const std::string name = function.name();
+    // Which of them depends on the backend.
+    if (name == "c10d::alltoall_base_" || name == "c10d::_reduce_scatter_base_") ++calls;
     return nullptr;
   }
   at::CallbackHandle handle_ =

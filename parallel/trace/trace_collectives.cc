@@ -82,6 +82,10 @@ const Node* collective_waited_for(const Node& wait) {
 void in_collective(const std::string& where, const std::function<void()>& act) {
   try {
     act();
+  } catch (const c10::DistBackendError& error) {
+    const std::string text = error.what_without_backtrace();
+    if (begins_with(text, where)) throw;
+    TORCH_CHECK_WITH(DistBackendError, false, where, ": ", text);
   } catch (const c10::DistError&) {
     throw;
   } catch (const c10::Error& error) {

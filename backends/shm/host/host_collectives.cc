@@ -13,6 +13,11 @@ namespace {
 // Up to this size, every rank reduces everything: that costs one phase, and parts cost two.
 constexpr std::size_t kAtOnceBytes = std::size_t{64} * 1024;
 
+// From this size on, a phase to find out where the data are costs little.
+constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
+// What is reduced and copied while it is in the first-level cache.
+constexpr std::size_t kInPlaceStepBytes = std::size_t{16} * 1024;
+
 // Empty tensors have no address.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
@@ -149,6 +154,9 @@ void HostCollectives::all_reduce(std::byte* data, std::size_t count, const Reduc
   const auto at_once =
       std::min(kAtOnceBytes / static_cast<std::size_t>(ranks()), phases_.slot_bytes());
   if (facts.bytes <= at_once) return all_reduce_at_once(data, count, how, facts, watch);
+  if (facts.bytes >= kInPlaceBytes && find_in_place(data, facts, watch)) {
+    return all_reduce_in_place(count, how, facts, watch);
+  }
   reduce_by_parts(data, count, how, facts, watch, [&](int rank, const Range& bytes) {
     copy_bytes(data + bytes.begin, phases_.slot(rank), bytes.size);
   });
@@ -166,6 +174,47 @@ void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, con
     sources_[static_cast<std::size_t>(rank)] = rank == me() ? data : theirs;
   }
   shm::reduce(how, sources_.data(), ranks(), count, data);
+}
+
+bool HostCollectives::find_in_place(std::byte* data, const CallFacts& facts, Watch& watch) {
+  const BlockPlace mine = blocks_.place_of(data, facts.bytes);
+  phases_.begin(facts, watch);
+  std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
+  phases_.publish();
+  wait_and_compare(facts, watch);
+  std::vector<BlockPlace> places(names_.size());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    BlockPlace& theirs = places[static_cast<std::size_t>(rank)];
+    std::memcpy(&theirs, phases_.inline_bytes(rank), sizeof(theirs));
+    if (!theirs) return false;
+  }
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    in_place_[at] = rank == me() ? data : blocks_.data_of(rank, places[at], facts.bytes);
+  }
+  return true;
+}
+
+// Nobody else reads or writes this rank's part.
+void HostCollectives::all_reduce_in_place(std::size_t count, const Reducing& how,
+                                          const CallFacts& facts, Watch& watch) {
+  const std::size_t element_bytes = bytes_of(how.element);
+  const Range mine = part_of(count, element_bytes, me());
+  for (std::size_t done = 0; done < mine.size;) {
+    const std::size_t some = std::min(kInPlaceStepBytes / element_bytes, mine.size - done);
+    const std::size_t begin = (mine.begin + done) * element_bytes;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      sources_[at] = in_place_[at] + begin;
+    }
+    std::byte* result = in_place_[static_cast<std::size_t>(me())] + begin;
+    shm::reduce(how, sources_.data(), ranks(), some, result);
+    for (std::byte* theirs : in_place_) copy_bytes(theirs + begin, result, some * element_bytes);
+    done += some;
+  }
+  phases_.begin(facts, watch);
+  phases_.publish();
+  phases_.wait_for_all(watch);
 }
 
 template <class Take>

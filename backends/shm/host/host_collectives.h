@@ -5,7 +5,8 @@
 //
 // Every rank of the group makes the same calls in the same order. The first phase of a call
 // compares what the ranks call, so that a call which differs is a HostError on all of them. Data
-// passes through the slots, in chunks of their size.
+// passes through the slots, in chunks of their size. An all_reduce whose data are in a block on
+// every rank (shared_blocks.h) works in place.
 //
 // Errors: HostError, and what the Watch throws. After an error, no other call may follow. Thread
 // safety: one thread at a time.
@@ -19,6 +20,7 @@
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_memory.h"
 #include "backends/shm/host/reduction.h"
+#include "backends/shm/host/shared_blocks.h"
 
 namespace distrun::shm {
 
@@ -45,8 +47,12 @@ class HostCollectives {
   using Const = const std::byte*;
 
   // `names` are the ranks' numbers in messages.
-  HostCollectives(Phases& phases, const std::vector<int>& names)
-      : phases_(phases), names_(names), sources_(names.size()) {}
+  HostCollectives(Phases& phases, const std::vector<int>& names, SharedBlocks& blocks)
+      : phases_(phases),
+        names_(names),
+        blocks_(blocks),
+        sources_(names.size()),
+        in_place_(names.size()) {}
 
   int rank() const { return phases_.rank(); }
   int ranks() const { return phases_.ranks(); }
@@ -89,6 +95,11 @@ class HostCollectives {
   void wait_and_compare(const CallFacts& mine, Watch& watch);
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                           const CallFacts& facts, Watch& watch);
+  // Finds the data of all ranks, if they are in a block on each.
+  bool find_in_place(std::byte* data, const CallFacts& facts, Watch& watch);
+  // Reduces this rank's part of what was found, and writes it to all ranks.
+  void all_reduce_in_place(std::size_t count, const Reducing& how, const CallFacts& facts,
+                           Watch& watch);
   // Reduces this rank's part of each chunk, and gives it to those that take it.
   template <class Take>
   void reduce_by_parts(Const data, std::size_t count, const Reducing& how, const CallFacts& facts,
@@ -104,7 +115,9 @@ class HostCollectives {
 
   Phases& phases_;
   const std::vector<int>& names_;
-  std::vector<Const> sources_;  // Of the running reduction, by rank.
+  SharedBlocks& blocks_;
+  std::vector<Const> sources_;        // Of the running reduction, by rank.
+  std::vector<std::byte*> in_place_;  // The data of each rank.
   std::uint32_t calls_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <stdexcept>
@@ -141,6 +142,55 @@ TEST_F(HostCollectivesTest, AllReduceSumsOnAllRanks) {
       EXPECT_EQ(data, sum_of_all(of.ranks, of.count()));
     });
   });
+}
+
+// Values of a rank in a block, at a place that is not the block's begin.
+struct ValuesInBlock {
+  static constexpr std::size_t kBefore = 3;  // Values.
+
+  ValuesInBlock(HostGroup& group, int rank, std::size_t count)
+      : block(group.blocks().allocate((count + kBefore) * sizeof(std::int32_t)).value()) {
+    const Values values = values_of_rank(rank, count);
+    std::memcpy(bytes(), values.data(), count * sizeof(std::int32_t));
+  }
+  std::byte* bytes() const { return block->data() + kBefore * sizeof(std::int32_t); }
+  Values values(std::size_t count) const {
+    Values all(count);
+    std::memcpy(all.data(), bytes(), count * sizeof(std::int32_t));
+    return all;
+  }
+
+  std::unique_ptr<SharedBlock> block;
+};
+
+TEST_F(HostCollectivesTest, AllReduceSumsDataInBlocks) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (const std::size_t count : {300'000, 262'144, 1'000'003}) {
+      const auto errors = run_as_ranks(ranks, [&](HostGroup& group, int rank) {
+        const ValuesInBlock data(group, rank, count);
+        group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+          collectives.all_reduce(data.bytes(), count, kSumOfInts, watch);
+          EXPECT_EQ(data.values(count), sum_of_all(ranks, count));
+        });
+      });
+      EXPECT_THAT(errors, Each(""));
+    }
+  }
+}
+
+// So that the ranks agree on the way.
+TEST_F(HostCollectivesTest, AllReduceSumsDataThatAreInABlockOnSomeRanksOnly) {
+  constexpr std::size_t kCount = 500'000;
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    const ValuesInBlock in_block(group, rank, kCount);
+    Values outside = values_of_rank(rank, kCount);
+    group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+      collectives.all_reduce(rank == 1 ? bytes_in(outside) : in_block.bytes(), kCount, kSumOfInts,
+                             watch);
+      EXPECT_EQ(rank == 1 ? outside : in_block.values(kCount), sum_of_all(3, kCount));
+    });
+  });
+  EXPECT_THAT(errors, Each(""));
 }
 
 TEST_F(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {

@@ -93,7 +93,6 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
   };
   auto peers = meeting.meet(cards, names, mine->descriptor(), deadline);
   if (!peers) return failed(peers.error());
-  mine->close_descriptor();
   std::vector<RankRegion> regions;
   std::vector<UniqueFd> presences;
   for (int each = 0; each < ranks; ++each) {
@@ -118,7 +117,8 @@ HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
     : regions_(std::move(regions)),
       ranks_(rank, std::move(names), memories_of(regions_), std::move(presences)),
       phases_(ranks_.memories(), sizes, rank, policy),
-      collectives_(phases_, ranks_.names()),
+      blocks_(regions_, rank),
+      collectives_(phases_, ranks_.names(), blocks_),
       mailbox_(std::make_unique<Mailbox>(ranks_, sizes, policy)) {}
 
 HostGroup::~HostGroup() {

@@ -24,6 +24,7 @@
 #include "backends/shm/host/mailbox.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_region.h"
+#include "backends/shm/host/shared_blocks.h"
 #include "distrun/result.h"
 
 namespace distrun::shm {
@@ -52,6 +53,9 @@ class HostGroup {
 
   Mailbox& mailbox() { return *mailbox_; }
 
+  // A tensor in one of its blocks is reduced in place, if that of every other rank is in one, too.
+  SharedBlocks& blocks() { return blocks_; }
+
   // Ends the call that is running, the messages under way, and all later ones.
   void abort();
 
@@ -67,6 +71,7 @@ class HostGroup {
   const std::vector<RankRegion> regions_;
   HostRanks ranks_;
   Phases phases_;
+  SharedBlocks blocks_;
   HostCollectives collectives_;
   std::unique_ptr<Mailbox> mailbox_;
 };

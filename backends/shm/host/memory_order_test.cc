@@ -18,6 +18,7 @@
 #include "backends/shm/host/mailbox.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_region.h"
+#include "backends/shm/host/shared_blocks.h"
 
 namespace distrun::shm {
 namespace {
@@ -38,12 +39,13 @@ class Patient : public Watch {
 };
 
 struct Rank {
-  Rank(int me, const std::vector<RankMemory*>& memories, const MemorySizes& sizes,
-       const WaitPolicy& policy)
+  Rank(int me, const std::vector<RankRegion>& regions, const std::vector<RankMemory*>& memories,
+       const MemorySizes& sizes, const WaitPolicy& policy)
       : names(numbers(sizes.ranks)),
         ranks(me, names, memories, std::vector<UniqueFd>(memories.size())),
         phases(memories, sizes, me, policy),
-        collectives(phases, ranks.names()),
+        blocks(regions, me),
+        collectives(phases, ranks.names(), blocks),
         mailbox(ranks, sizes, policy) {}
 
   static std::vector<int> numbers(int count) {
@@ -55,6 +57,7 @@ struct Rank {
   std::vector<int> names;
   HostRanks ranks;
   Phases phases;
+  SharedBlocks blocks;
   HostCollectives collectives;
   Mailbox mailbox;
 };
@@ -84,7 +87,7 @@ class MemoryOrderTest : public ::testing::TestWithParam<Waiting> {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank] {
-        Rank mine(rank, memories, kSizes, GetParam().policy);
+        Rank mine(rank, regions, memories, kSizes, GetParam().policy);
         act(mine, rank);
       });
     }

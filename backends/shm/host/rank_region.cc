@@ -15,7 +15,7 @@ namespace distrun::shm {
 
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 
 Error failed(const char* what, std::size_t bytes) {
   const int error_number = errno;
@@ -80,16 +80,17 @@ Result<RankRegion> RankRegion::create(int rank, const MemorySizes& sizes) {
 Result<RankRegion> RankRegion::map(UniqueFd file, int rank, const MemorySizes& sizes) {
   const std::size_t bytes = sizes.all();
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return strange(rank, "whose size may change");
+  if (seals < 0 || (seals & kSeals) != kSeals) return strange(rank, "that may become shorter");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return failed("fstat", bytes);
-  if (static_cast<std::size_t>(status.st_size) != bytes) {
-    return strange(rank, text_of("of ", status.st_size, " bytes; expected ", bytes,
+  // The rank may have blocks by now.
+  if (static_cast<std::size_t>(status.st_size) < bytes) {
+    return strange(rank, text_of("of ", status.st_size, " bytes; expected at least ", bytes,
                                  ": do all ranks run the same version?"));
   }
   auto memory = map_file(file.get(), bytes);
   if (!memory) return memory.error();
-  RankRegion region(UniqueFd(), *memory, bytes);
+  RankRegion region(std::move(file), *memory, bytes);
   const Heading& its = (*memory)->heading;
   if (its.magic != kRankMemoryMagic || its.version != kRankMemoryVersion) {
     return strange(rank, "in another format: do all ranks run the same version of distrun?");

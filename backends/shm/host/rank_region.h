@@ -4,8 +4,9 @@
 //     … send mine->descriptor() to a peer, which calls …
 //     auto theirs = RankRegion::map(std::move(descriptor), peer, sizes);
 //
-// The file has no name, and its size is sealed: a peer cannot make it shorter, which would end this
-// process with SIGBUS. map() believes nothing: it checks the seals, the size and the heading.
+// The file has no name, and cannot become shorter, which would end this process with SIGBUS. It may
+// become longer (shared_blocks.h). map() believes nothing: it checks the seals, the size and the
+// heading.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +34,8 @@ class RankRegion {
 
   RankMemory& memory() const { return *memory_; }
   int descriptor() const { return file_.get(); }
-  // The mapping stays.
-  void close_descriptor() { file_.reset(); }
+  // Of the memory; blocks come after them.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   RankRegion(UniqueFd file, RankMemory* memory, std::size_t bytes)

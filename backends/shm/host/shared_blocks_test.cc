@@ -1,0 +1,160 @@
+#include "backends/shm/host/shared_blocks.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "backends/shm/host/host_error.h"
+#include "backends/shm/host/test/threads_as_ranks.h"
+
+namespace distrun::shm {
+namespace {
+
+using ::testing::Each;
+
+constexpr MemorySizes kTwoRanks{.ranks = 2, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes};
+constexpr std::size_t kBytes = 3 * kPageBytes + 100;
+
+// Two ranks, each of which has the regions of both.
+class SharedBlocksTest : public ::testing::Test {
+ protected:
+  std::vector<RankRegion> regions() const {
+    std::vector<RankRegion> all;
+    for (const int rank : {0, 1}) {
+      UniqueFd file(::fcntl(files_[static_cast<std::size_t>(rank)].get(), F_DUPFD_CLOEXEC, 0));
+      all.push_back(RankRegion::map(std::move(file), rank, kTwoRanks).value());
+    }
+    return all;
+  }
+
+  std::string error_of(const BlockPlace& place, std::size_t bytes) {
+    try {
+      ones.data_of(0, place, bytes);
+      return "";
+    } catch (const HostError& error) {
+      return error.what();
+    }
+  }
+
+  std::int64_t allocated_bytes() const {
+    struct stat status {};
+    EXPECT_EQ(::fstat(files_[0].get(), &status), 0);
+    return status.st_blocks * 512;
+  }
+
+ private:
+  static std::vector<UniqueFd> make_files() {
+    std::vector<UniqueFd> all;
+    for (const int rank : {0, 1}) {
+      const auto region = RankRegion::create(rank, kTwoRanks).value();
+      all.emplace_back(::fcntl(region.descriptor(), F_DUPFD_CLOEXEC, 0));
+    }
+    return all;
+  }
+
+  const std::vector<UniqueFd> files_ = make_files();
+  const std::vector<RankRegion> zeros_regions_ = regions(), ones_regions_ = regions();
+
+ protected:
+  SharedBlocks zeros{zeros_regions_, 0}, ones{ones_regions_, 1};
+};
+
+TEST_F(SharedBlocksTest, APeerReadsAndWritesABlock) {
+  const auto block = zeros.allocate(kBytes).value();
+  EXPECT_EQ(std::count(block->data(), block->data() + kBytes, std::byte{0}), kBytes);
+  block->data()[kBytes - 1] = std::byte{42};
+  const BlockPlace place = zeros.place_of(block->data() + 10, kBytes - 10);
+  std::byte* const seen = ones.data_of(0, place, kBytes - 10);
+  EXPECT_EQ(seen[kBytes - 11], std::byte{42});
+  seen[0] = std::byte{43};
+  EXPECT_EQ(block->data()[10], std::byte{43});
+}
+
+TEST_F(SharedBlocksTest, BytesOutsideOfBlocksHaveNoPlace) {
+  std::vector<std::byte> elsewhere(10);
+  EXPECT_FALSE(zeros.place_of(elsewhere.data(), 10));
+  const auto block = zeros.allocate(kBytes).value();
+  EXPECT_FALSE(zeros.place_of(elsewhere.data(), 10));
+  EXPECT_FALSE(zeros.place_of(block->data() - 1, 10));
+  EXPECT_TRUE(zeros.place_of(block->data(), 4 * kPageBytes));
+  EXPECT_FALSE(zeros.place_of(block->data(), 4 * kPageBytes + 1));
+  EXPECT_FALSE(zeros.place_of(block->data() + 4 * kPageBytes, 1));
+  EXPECT_FALSE(ones.place_of(block->data(), 10));
+}
+
+TEST_F(SharedBlocksTest, AFreedBlockReturnsItsMemoryAndItsPlaceIsNotUsedAgain) {
+  const auto before = allocated_bytes();
+  auto block = zeros.allocate(kBytes).value();
+  const BlockPlace first = zeros.place_of(block->data(), kBytes);
+  const std::byte* const data = block->data();
+  EXPECT_GE(allocated_bytes(), before + static_cast<std::int64_t>(kBytes));
+  ones.data_of(0, first, kBytes);
+  block.reset();
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_FALSE(zeros.place_of(data, kBytes));
+  block = zeros.allocate(kBytes).value();
+  EXPECT_NE(zeros.place_of(block->data(), kBytes).block, first.block);
+}
+
+TEST_F(SharedBlocksTest, ManyBlocksDoNotTakeManyMappings) {
+  for (int i = 0; i < 1000; ++i) {
+    const auto block = zeros.allocate(1).value();
+    block->data()[0] = std::byte{42};
+    EXPECT_EQ(*ones.data_of(0, zeros.place_of(block->data(), 1), 1), std::byte{42});
+  }
+}
+
+TEST_F(SharedBlocksTest, APlaceThatCannotBeIsAnError) {
+  const auto block = zeros.allocate(kBytes).value();
+  const BlockPlace place = zeros.place_of(block->data(), kBytes);
+  const auto text = [](std::size_t bytes, const char* what) {
+    return "the memory of a tensor of " + std::to_string(bytes) + " bytes: " + what;
+  };
+  EXPECT_EQ(error_of(place, kBytes), "");
+  EXPECT_EQ(error_of(place, place.block_bytes + 1),
+            text(place.block_bytes + 1, "the tensor does not fit into its block"));
+  const auto not_in_file = text(10, "the block is not in the file");
+  BlockPlace other = place;
+  other.block_bytes += kPageBytes;
+  EXPECT_EQ(error_of(other, 10), not_in_file);
+  other = place;
+  other.block = 0;  // The memory of the rank itself.
+  EXPECT_EQ(error_of(other, 10), not_in_file);
+  other = place;
+  other.block += 1;
+  EXPECT_EQ(error_of(other, 10), not_in_file);
+  other = place;
+  other.block = ~std::uint64_t{0} - kPageBytes + 1;
+  EXPECT_EQ(error_of(other, 10), not_in_file);
+}
+
+TEST_F(SharedBlocksTest, ALimitOfFileSizesIsAnErrorAndNotASignal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto block = zeros.allocate(100);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(block);
+  EXPECT_EQ(block.error().message,
+            "share 100 bytes of tensors: fallocate: file too large: raise `ulimit -f`");
+}
+
+TEST_F(SharedBlocksTest, ABlockMayOutliveItsGroup) {
+  std::unique_ptr<SharedBlock> block;
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 0) block = group.blocks().allocate(kBytes).value();
+  });
+  EXPECT_THAT(errors, Each(""));
+  block->data()[kBytes - 1] = std::byte{42};
+  EXPECT_EQ(block->data()[kBytes - 1], std::byte{42});
+}
+
+}  // namespace
+}  // namespace distrun::shm
