@@ -16,6 +16,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "backends/group/shared_tensors.h"
 #include "backends/shm/test/reduced_in_order.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
@@ -111,7 +112,7 @@ class Runs {
     do {
       drawn.op = kDrawnOps[pick(std::size(kDrawnOps))];
     } while (!is_reduction_defined(drawn.dtype, drawn.op));
-    if (pick(16) == 0) {
+    if (pick(drawn.kind == "all_reduce" ? 3 : 16) == 0) {
       drawn.shape = {static_cast<std::int64_t>(pick(400'000))};
     } else {
       for (std::size_t left = pick(4); left > 0; --left) {
@@ -162,6 +163,10 @@ class Runs {
     Pending one{drawn, {}, {}, {}, exact};
     const Tensors for_gloo = copies(tensors);
     if (gloo_can) call(for_gloo, {.group = groups.gloo});
+    for (const at::Tensor& each : tensors) {
+      if (each.nbytes() < 1'000'000 || own_() % 4 == 0) continue;
+      internal::share_with_group(each, *groups.shm.process_group());
+    }
     one.work = call(tensors, {.group = groups.shm, .async_op = drawn.async_op});
     for (const std::size_t each : results) {
       one.results.push_back(tensors[each]);

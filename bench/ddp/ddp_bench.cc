@@ -40,6 +40,7 @@ struct Options {
   Words shapes = {"256x4x40", "1024x25x4"};
   std::string against = "python";
   std::string backend = "gloo";
+  bool views = false;
   std::string python = TORCH_PYTHON;
 };
 
@@ -67,6 +68,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--backend", options.backend, "of our DDP")
       ->check(CLI::IsMember({"gloo", "shm"}))
       ->capture_default_str();
+  app.add_flag("--views", options.views, "gradients of ours are views of buckets");
   app.add_option("--python", options.python, "a Python that has torch")->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -92,7 +94,7 @@ Words command(const Options& options) {
     add({"--no-python", DDP_RANKS});
   }
   add({std::to_string(options.rounds), digest ? "--digest" : python ? "Python" : options.against});
-  add({options.backend});
+  add({options.backend, options.views ? "views" : "copies"});
   add(options.shapes);
   return words;
 }

@@ -1,11 +1,11 @@
 // The C++ ranks of ddp_bench.cc: as ddp_ranks.py, with our DDP. Rank 2 prints.
 //
-//     ddp_ranks ROUNDS OTHERS BACKEND SHAPE…
+//     ddp_ranks ROUNDS OTHERS BACKEND VIEWS SHAPE…
 //
 // OTHERS says what ranks 0 and 1 are, if they are not Python's: "gloo" for our DDP on that backend,
-// "alone" for no DDP. BACKEND is that of ranks 2 and 3.
+// "alone" for no DDP. BACKEND is that of ranks 2 and 3. VIEWS is
+// "views" if gradients are views of buckets.
 #include <algorithm>
-#include <cstdlib>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -180,9 +180,10 @@ void run(const std::vector<std::string>& arguments) {
   const std::string& others = arguments.at(1);
   const std::vector pairs = {new_group({{0, 1}}),
                              new_group({{2, 3}}, {.backend = arguments.at(2)})};
+  const bool has_views = arguments.at(3) == "views";
   const Group& pair = pairs.at(static_cast<std::size_t>(get_rank()) / 2);
   if (get_rank() == 2) print_head(others);
-  for (std::size_t i = 3; i < arguments.size(); ++i) {
+  for (std::size_t i = 4; i < arguments.size(); ++i) {
     const Shape shape = shape_of(arguments[i]);
     const auto net = std::make_shared<BenchNetImpl>(shape);
     const auto alone = [&](const at::Tensor& x) { return net->forward(x); };
@@ -191,8 +192,7 @@ void run(const std::vector<std::string>& arguments) {
       continue;
     }
     if (others != "alone") time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
-    DistributedDataParallel ddp(
-        net, {.process_group = pair, .gradient_as_bucket_view = getenv("VIEWS") != nullptr});
+    DistributedDataParallel ddp(net, {.process_group = pair, .gradient_as_bucket_view = has_views});
     time_steps(net, shape, rounds, [&](const at::Tensor& x) { return ddp(x); });
   }
   barrier();

@@ -72,7 +72,7 @@ def main():
     dist.init_process_group("gloo")
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     pair = pairs[dist.get_rank() // 2]
-    for shape in sys.argv[4:]:
+    for shape in sys.argv[5:]:
         width, layers, steps = map(int, shape.split("x"))
         net = make_net(width, layers)
         time_constructions(net, pair, rounds, (steps + 3) // 4)

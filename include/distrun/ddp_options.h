@@ -104,7 +104,8 @@ struct DdpOptions {
   bool find_unused_parameters = false;
 
   // If true, gradients are views of the buckets.  If false, backward() copies each gradient to its
-  // bucket and back, and the buckets need as much memory as the gradients.
+  // bucket and back, and the buckets need as much memory as the gradients.  The backend shm reduces
+  // buckets in place in both cases.
   //
   // If this option is true, set gradients to zero with zero_grad() of the DistributedDataParallel.
   // With a DdpReducer, call zero_() on each gradient.  The optimizer's zero_grad() throws, because

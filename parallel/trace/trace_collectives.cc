@@ -84,7 +84,7 @@ void in_collective(const std::string& where, const std::function<void()>& act) {
     act();
   } catch (const c10::DistBackendError& error) {
     const std::string text = error.what_without_backtrace();
-    if (begins_with(text, where)) throw;
+    if (begins_with(text, where.c_str())) throw;
     TORCH_CHECK_WITH(DistBackendError, false, where, ": ", text);
   } catch (const c10::DistError&) {
     throw;
