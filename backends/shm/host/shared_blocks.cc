@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
@@ -69,6 +70,7 @@ class SharedBlocks::Mapping {
 
 // What blocks need after their group has gone.
 struct SharedBlocks::Own {
+  const pid_t process = ::getpid();
   UniqueFd file;
   std::mutex mutex;
   std::uint64_t end = 0;  // Of the file.
@@ -84,6 +86,7 @@ class SharedBlocks::Block : public SharedBlock {
   Block(std::shared_ptr<Own> own, Mapping mapping, std::uint64_t begin)
       : own_(std::move(own)), mapping_(std::move(mapping)), begin_(begin) {}
   ~Block() override {
+    if (::getpid() != own_->process) return;  // A child of fork() frees its mapping alone.
     const std::lock_guard lock(own_->mutex);
     own_->blocks.erase(data());
     // Returns the memory. If that fails, it returns with the file.

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/test/threads_as_ranks.h"
@@ -100,6 +102,20 @@ TEST_F(SharedBlocksTest, AFreedBlockReturnsItsMemoryAndItsPlaceIsNotUsedAgain) {
   EXPECT_FALSE(zeros.place_of(data, kBytes));
   block = zeros.allocate(kBytes).value();
   EXPECT_NE(zeros.place_of(block->data(), kBytes).block, first.block);
+}
+
+TEST_F(SharedBlocksTest, AForkedChildDoesNotFreeABlock) {
+  auto block = zeros.allocate(kBytes).value();
+  block->data()[0] = std::byte{42};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    block.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(block->data()[0], std::byte{42});
 }
 
 TEST_F(SharedBlocksTest, ManyBlocksDoNotTakeManyMappings) {
