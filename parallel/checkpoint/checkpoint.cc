@@ -33,25 +33,38 @@ using internal::FileRecord;
 using internal::PartFacts;
 using nlohmann::json;
 
-// The ranks that save or load together.
+// The ranks that save or load together. An error of their collectives, such as after a peer is
+// lost, names the call.
 class Team {
+  template <class Act>
+  auto in_call(const Act& act) const {
+    try {
+      return act();
+    } catch (const c10::DistBackendError& error) {
+      TORCH_CHECK_WITH(DistBackendError, false, call_, ": ", error.what_without_backtrace());
+    }
+  }
+
  public:
-  explicit Team(const Group& group)
-      : group_(group), is_alone_(group.is_default() && !is_initialized()) {
+  // `call` is "save_checkpoint to PATH".
+  Team(const Group& group, std::string call)
+      : call_(std::move(call)), group_(group), is_alone_(group.is_default() && !is_initialized()) {
     TORCH_CHECK(is_alone_ || group.is_member(),
                 "a rank that is not in the group cannot save or load a checkpoint with it");
   }
 
   int rank() const { return is_alone_ ? 0 : get_rank(group_); }
   std::vector<std::string> all_gather(const std::string& text) const {
-    return is_alone_ ? std::vector{text} : all_gather_bytes(text, group_);
+    return is_alone_ ? std::vector{text} : in_call([&] { return all_gather_bytes(text, group_); });
   }
   // On the first rank.
   std::vector<std::string> gather(const std::string& text) const {
-    return is_alone_ ? std::vector{text} : gather_bytes(text, GroupRank(0), group_);
+    if (is_alone_) return {text};
+    return in_call([&] { return gather_bytes(text, GroupRank(0), group_); });
   }
   std::string from_first(const std::string& text) const {
-    return is_alone_ ? text : broadcast_bytes(text, GroupRank(0), group_);
+    if (is_alone_) return text;
+    return in_call([&] { return broadcast_bytes(text, GroupRank(0), group_); });
   }
   int global_rank(std::size_t rank) const {
     const int number = static_cast<int>(rank);
@@ -60,6 +73,7 @@ class Team {
   std::string name_of(std::size_t rank) const { return c10::str("rank ", global_rank(rank)); }
 
  private:
+  const std::string call_;
   const Group& group_;
   const bool is_alone_;
 };
@@ -238,7 +252,7 @@ namespace internal {
 
 void save_state(const std::string& path, const std::function<CheckpointState()>& make,
                 const Group& group) {
-  const Team team(group);
+  const Team team(group, "save_checkpoint to " + path);
   CheckpointState state;
   const std::string error = error_in([&] { state = make(); });
   const auto files = by_file(state, own_writes(team, path, state, error));
@@ -266,7 +280,7 @@ void save_checkpoint(const std::string& path, const CheckpointState& state,
 
 void load_checkpoint(const std::string& path, CheckpointState& state,
                      const CheckpointOptions& options) {
-  const Team team(options.process_group);
+  const Team team(options.process_group, "load_checkpoint from " + path);
   const std::string found = on_first(team, "load_checkpoint", [&] {
     return path + '\0' + naming_first(team, [&] { return internal::find_checkpoint(path); });
   });

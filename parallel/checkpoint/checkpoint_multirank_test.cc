@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Sharded = FullyShardedDataParallel<ShardedNet>;
 
 // Both layers have sizes that 1, 2 and 3 ranks divide.
@@ -468,12 +469,28 @@ TEST_F(CheckpointMultirankTest, TheFirstRankRemovesItsFilesIfAPeerIsLost) {
     try {
       save_checkpoint(path_, state, {.process_group = group});
       EXPECT_NE(get_rank(), 0);  // Another rank may have sent its report.
-    } catch (const c10::Error&) {
+    } catch (const c10::DistBackendError& error) {
+      EXPECT_THAT(error.what_without_backtrace(), StartsWith("save_checkpoint to " + path_ + ": "));
     }
     if (get_rank() == 0) {
       EXPECT_THAT(names_beside(), ElementsAre());
     }
   }
+  barrier();
+}
+
+TEST_F(CheckpointMultirankTest, TheErrorAfterALostPeerNamesTheLoad) {
+  if (get_world_size() == 1) return;
+  save_checkpoint(path_, state_of(at::ones({4})));
+  const Group group = new_group(first_ranks(get_world_size()));
+  barrier({.group = group});
+  if (get_rank() != get_world_size() - 1) {
+    CheckpointState state = state_of(at::zeros({4}));
+    EXPECT_THAT(error_of<c10::DistBackendError>(
+                    [&] { load_checkpoint(path_, state, {.process_group = group}); }),
+                StartsWith("load_checkpoint from " + path_ + ": "));
+  }
+  abort_process_group(group);
   barrier();
 }
 
@@ -575,6 +592,25 @@ TEST_F(CheckpointMultirankTest, AnAsynchronousSaveHasTheValuesOfItsCall) {
     EXPECT_TRUE(loaded.eq(step).all().item<bool>());
     barrier();
   }
+}
+
+// The other ranks save later.
+TEST_F(CheckpointMultirankTest, AnAsynchronousSaveReturnsBeforeItIsDone) {
+  AsyncCheckpoint checkpoint;
+  const auto save = [&] { checkpoint.save(path_, state_of(at::ones({4}))); };
+  if (get_rank() == 0) {
+    save();
+    if (get_world_size() > 1) {
+      EXPECT_TRUE(checkpoint.is_saving());
+    }
+  }
+  rendezvous_at("rank 0 saves");
+  if (get_rank() != 0) save();
+  checkpoint.wait();
+  const at::Tensor loaded = at::zeros({4});
+  CheckpointState state = state_of(loaded);
+  load_checkpoint(path_, state);
+  EXPECT_TRUE(loaded.eq(1).all().item<bool>());
 }
 
 TEST_F(CheckpointMultirankTest, TheErrorOfAnAsynchronousSaveArrivesOnce) {
