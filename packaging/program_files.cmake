@@ -26,4 +26,11 @@ endif()
 # Makes `distrun launch --collectives` see Python workers: in a wheel, beside the package.
 if(SKBUILD)
   install(FILES "${CMAKE_CURRENT_LIST_DIR}/python/distrun_collectives.pth" DESTINATION "${SKBUILD_PLATLIB_DIR}" COMPONENT program)
+  # What distrun.shm compiles.
+  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/python/distrun/shm/sources.txt" sources)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    install(FILES "${PROJECT_SOURCE_DIR}/${source}"
+      DESTINATION "${SKBUILD_PLATLIB_DIR}/distrun/shm/sources/${folder}" COMPONENT program)
+  endforeach()
 endif()

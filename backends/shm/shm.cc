@@ -8,10 +8,8 @@
 
 #include <c10/util/Exception.h>
 
-#include "backends/group/collective_checks.h"
 #include "backends/shm/host/host_meeting.h"
 #include "backends/shm/shm_backend.h"
-#include "backends/shm/shm_tensors.h"
 #include "common/deadline.h"
 #include "common/text/rank_list.h"
 
@@ -59,26 +57,6 @@ std::vector<std::string> exchange_cards(const BackendRequest& request, const std
   return cards;
 }
 
-class ShmTraits : public BackendTraits {
- public:
-  void check_operation(const CallSite& site, const at::Tensor& tensor,
-                       const c10d::ReduceOp& op) const override {
-    if (tensor.is_sparse()) {
-      site.check(op == c10d::ReduceOp::SUM, "shm has no ", name_of(op),
-                 " of sparse tensors; expected SUM");
-      return;
-    }
-    site.check(op != c10d::ReduceOp::PREMUL_SUM, "shm has no PREMUL_SUM; expected SUM or AVG");
-    site.check(shm::can_reduce(tensor, op), "shm has no ", name_of(op), " of ",
-               tensor.scalar_type());
-  }
-
-  void check_device(const CallSite& site, const Name& name,
-                    const at::Tensor& tensor) const override {
-    site.check(tensor.is_cpu(), name, " is on ", tensor.device(), "; shm supports only the CPU");
-  }
-};
-
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
@@ -102,7 +80,5 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request
   return c10::make_intrusive<shm::ShmBackend>(request.rank, request.size, std::move(options),
                                               shared);
 }
-
-std::shared_ptr<const BackendTraits> shm_traits() { return std::make_shared<ShmTraits>(); }
 
 }  // namespace distrun::internal

@@ -5,10 +5,11 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "backends/group/backend_traits.h"
 #include "distrun/backend_registry.h"
 
 namespace distrun::internal {
+
+class BackendTraits;
 
 // Throws c10::DistBackendError if the ranks are not on one host, or do not come.
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request);

@@ -1,10 +1,6 @@
 #include "common/os/cpu_set.h"
 
 #include <algorithm>
-#include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/text/parse_number.h"
 
@@ -29,14 +25,16 @@ Result<CpuSet> parse_cpu_list(std::string_view text) {
 }
 
 std::string cpu_list(const CpuSet& cpus) {
-  std::vector<std::string> ranges;
+  std::string text;
   for (auto cpu = cpus.begin(); cpu != cpus.end();) {
     const int first = *cpu;
     int last = first;
     while (++cpu != cpus.end() && *cpu == last + 1) last = *cpu;
-    ranges.push_back(first == last ? std::to_string(first) : fmt::format("{}-{}", first, last));
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (last > first) text += '-' + std::to_string(last);
   }
-  return fmt::format("{}", fmt::join(ranges, ","));
+  return text;
 }
 
 CpuSet usable_cpus() {
