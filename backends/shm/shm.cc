@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,16 @@ std::vector<std::string> exchange_cards(const BackendRequest& request, const std
   return cards;
 }
 
+// Lets a later group use the same keys, as Python's default group does after
+// destroy_process_group(). Requires that all ranks have met, and so have read the card.
+void remove_card(const BackendRequest& request) {
+  try {
+    request.store->deleteKey(key_of(request.rank));
+  } catch (const std::exception&) {  // Some stores cannot.
+    return;
+  }
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
@@ -73,6 +84,7 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request
                    " are on different hosts or in different network namespaces; use gloo");
   auto group =
       value_of(shm::HostGroup::join(meeting, request.rank, request.ranks, cards, deadline));
+  remove_card(request);
   const std::shared_ptr<shm::HostGroup> shared(group.release(), &shm::HostGroup::destroy);
   auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
   options->group_name = request.group_name;

@@ -58,6 +58,12 @@ TEST_F(ShmTest, ARankAloneReducesItsOwnTensor) {
   EXPECT_TRUE(tensors[0].equal(at::arange(3)));
 }
 
+TEST_F(ShmTest, LeavesNoKeysForALaterGroup) {
+  const auto store = new_store();
+  make_backend("shm", request_for(1, store));
+  EXPECT_EQ(store->getNumKeys(), 0);
+}
+
 TEST_F(ShmTest, ATensorMayHaveAnyStrides) {
   Tensors tensors = {at::arange(6, at::kFloat).view({2, 3}).t()};
   c10d::AllreduceOptions options;

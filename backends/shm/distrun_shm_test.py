@@ -1,0 +1,209 @@
+"""Tests `import distrun.shm`: how it compiles the backend shm, and what the backend does in torch.distributed.
+
+    PYTHON backends/shm/distrun_shm_test.py DISTRUN MIXED_SHM_RANK
+
+PYTHON can import torch.  The ranks import a copy of the package with only the sources that a wheel contains.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DISTRUN, MIXED_RANK = sys.argv[1:3]
+FOLDER = pathlib.Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+RANKS = str(FOLDER / "test" / "shm_ranks.py")
+LIMIT_S = 300
+
+
+class Place:
+    """A folder with the package, as pip installs it, and a cache."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="distrun_shm.")
+        self.path = pathlib.Path(self.folder.name)
+        self.package = self.path / "site" / "distrun"
+        shutil.copytree(ROOT / "packaging" / "python" / "distrun", self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in (self.package / "shm" / "sources.txt").read_text().split():
+            target = self.package / "shm" / "sources" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target)
+        self.environment = {**os.environ, "PYTHONPATH": str(self.package.parent), "DISTRUN_SHM_CACHE": str(self.path / "cache"),
+                            "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment.pop("CXX", None)
+
+    def run(self, *command, **changes):
+        environment = {key: each for key, each in {**self.environment, **changes}.items() if each is not None}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+
+    def python(self, program, **changes):
+        return self.run(sys.executable, "-c", program, **changes)
+
+    def launch(self, ranks, *arguments, **changes):
+        return self.run(DISTRUN, "launch", "--timeout", "100", "--nproc-per-node", str(ranks), *arguments, **changes)
+
+    def alone(self, size, *arguments, ranks=None):
+        """Starts ranks without a launcher, which would end all of them when one fails."""
+        environment = {**self.environment, "WORLD_SIZE": str(size), "INIT_METHOD": f"file://{tempfile.mktemp(dir=self.path)}"}
+        return [subprocess.Popen([sys.executable, RANKS, *arguments], env={**environment, "RANK": str(rank)}, text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for rank in (range(size) if ranks is None else ranks)]
+
+
+class DistrunShmTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        """Four processes import the package at once, and one of them compiles the backend."""
+        cls.place = Place()
+        cls.addClassCleanup(cls.place.folder.cleanup)
+        cls.first = cls.place.launch(4, "-m", "distrun.shm") if cls.place else None
+
+    def ok(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def finish(self, processes):
+        done = []
+        for process in processes:
+            out, err = process.communicate(timeout=LIMIT_S)
+            done.append((process.returncode, out, err))
+        return done
+
+    # Compiling.
+
+    def test_of_four_imports_at_once_one_compiles(self):
+        paths = self.ok(self.first).split()
+        self.assertEqual(len(set(paths)), 1, paths)
+        self.assertEqual(len(paths), 4)
+        self.assertEqual(len(re.findall("compiling the backend for PyTorch", self.first.stderr)), 1, self.first.stderr)
+        [folder] = (self.place.path / "cache").iterdir()
+        self.assertEqual({each.name for each in folder.iterdir()}, {"lock", "distrun_shm.so"})
+
+    def test_a_later_import_compiles_nothing_and_is_silent(self):
+        done = self.place.python("import distrun.shm", CXX="/nowhere/c++")
+        self.ok(done)
+        self.assertEqual(done.stdout + done.stderr, "")
+
+    def test_the_library_needs_only_libtorch_and_the_system(self):
+        library = self.ok(self.first).split()[0]
+        needed = set(re.findall(r"NEEDED.*\[([a-z_0-9+]+)", self.ok(self.place.run("readelf", "-d", library))))
+        self.assertLessEqual(needed, {"libtorch_cpu", "libc10", "libstdc++", "libgcc_s", "libc", "libm", "libpthread", "ld-linux-x86-64"})
+
+    def test_says_what_is_missing(self):
+        import_it = "import distrun.shm"
+        for program, changes, expected in (
+                ("import sys; sys.modules['torch'] = None; " + import_it, {},
+                 "ImportError: distrun.shm requires PyTorch 2.11 or newer, which is not installed: pip install torch"),
+                ("import torch; torch.__version__ = '2.10.1'; " + import_it, {},
+                 "distrun.shm: requires PyTorch 2.11 or newer; this is 2.10.1"),
+                (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": "nothing-here -O1"},
+                 "distrun.shm: there is no compiler nothing-here, which the environment variable CXX names"),
+                ("import os, torch; os.environ['PATH'] = '/nowhere'; " + import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new")},
+                 "distrun.shm: there is no C++ compiler: install GCC 11 or newer (apt-get install g++), or set CXX"),
+                (import_it, {"DISTRUN_SHM_CACHE": "/dev/null/cache"},
+                 "set DISTRUN_SHM_CACHE to a folder that can be written"),
+                (import_it, {"DISTRUN_SHM_CACHE": None, "XDG_CACHE_HOME": "/dev/null"}, "cannot write to /dev/null/distrun/shm"),
+                (import_it, {"DISTRUN_SHM_CACHE": None, "XDG_CACHE_HOME": None, "HOME": "/dev/null"},
+                 "cannot write to /dev/null/.cache/distrun/shm")):
+            with self.subTest(expected=expected):
+                done = self.place.python(program, **changes)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(expected, done.stderr.splitlines()[-1])
+
+    def test_a_failed_compilation_shows_the_compilers_output_and_is_tried_once(self):
+        calls, compiler = self.place.path / "calls", self.place.path / "failing_compiler"
+        compiler.write_text(f'#!/bin/sh\necho "call" >>{calls}\nsleep 1\necho "no such luck" >&2\nexit 1\n')
+        compiler.chmod(0o755)
+        changes = {"CXX": str(compiler), "DISTRUN_SHM_CACHE": str(self.place.path / "failing")}
+        import_it = "try:\n import distrun.shm\nexcept ImportError as error:\n print(error)"
+        processes = [subprocess.Popen([sys.executable, "-c", import_it], env={**self.place.environment, **changes}, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        for status, out, err in self.finish(processes):
+            self.assertEqual(status, 0, err)
+            self.assertRegex(out, r"distrun.shm: the backend cannot be compiled; the compiler's output is in /\S+/failed, and ends with:\n")
+            self.assertTrue(out.endswith("no such luck\n"), out)
+        # Three times for a first process, and again for one that comes after it.
+        self.assertIn(len(calls.read_text().split()), (3, 6, 9))
+        # A later import tries again.
+        self.assertIn("no such luck", self.ok(self.place.python(import_it, **changes)))
+
+    # The backend.
+
+    def test_collectives_compute_what_gloo_computes(self):
+        for ranks in (1, 2, 3, 4):
+            with self.subTest(ranks=ranks):
+                self.assertIn("compared", self.ok(self.place.launch(ranks, RANKS, "collectives")))
+
+    def test_collectives_with_comparison_of_calls(self):
+        self.assertIn("compared", self.ok(self.place.launch(2, RANKS, "collectives", TORCH_DISTRIBUTED_DEBUG="DETAIL")))
+
+    def test_asynchronous_calls_overlap(self):
+        self.ok(self.place.launch(3, RANKS, "overlapping"))
+
+    def test_groups_have_their_own_ranks(self):
+        self.ok(self.place.launch(3, RANKS, "groups"))
+
+    def test_training_computes_what_gloo_computes(self):
+        import torch
+
+        results = {}
+        for backend in ("shm", "gloo"):
+            file = self.place.path / f"{backend}.pt"
+            self.ok(self.place.launch(3, RANKS, "training", backend, str(file)))
+            results[backend] = torch.load(file)
+        for one, other in zip(results["shm"], results["gloo"], strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_a_killed_rank_is_named(self):
+        [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures"))
+        self.assertEqual(killed[0], -9)
+        for status, out, err in (rank_0, rank_2):
+            self.assertEqual(status, 0, err)
+            self.assertEqual(re.findall("rank 1 has ended", out), ["rank 1 has ended"] * 2, out)
+
+    def test_ranks_that_do_not_come_are_named(self):
+        [(status, out, err)] = self.finish(self.place.alone(2, "absence", ranks=[0]))
+        self.assertEqual((status, out), (0, "init: shm: rank 1 did not come within 500ms\n"), err)
+
+    def test_a_late_rank_is_named(self):
+        [rank_0, late] = self.place.alone(2, "lateness")
+        try:
+            self.assertRegex(rank_0.stdout.readline(), r"^rank 0: timed out after 3\d\dms: rank 1 did not come$")
+        finally:
+            self.finish([late, rank_0])
+
+    def test_misuse_is_rejected(self):
+        rank_0 = self.finish(self.place.alone(2, "misuse"))[0]
+        lines = rank_0[1].splitlines()
+        self.assertEqual(len(lines), 4, rank_0)
+        self.assertIn("meta", lines[0])
+        self.assertEqual(lines[1], "ValueError: all_reduce: shm has no such reduction of Float")
+        self.assertIn("ValueError: broadcast: elements of a tensor share memory", lines[2])
+        self.assertIn("DistBackendError: the ranks make different calls: rank 0", lines[3])
+
+    def test_ends_without_destroying_the_group(self):
+        done = self.place.launch(2, RANKS, "leaving")
+        self.ok(done)
+        self.assertEqual(done.stderr, "")
+
+    def test_ranks_in_cxx_and_python_meet(self):
+        python = f'exec "{sys.executable}" "{RANKS}" mixed'
+        for ranks_in_cxx in ("0", "[12]"):
+            done = self.place.launch(3, "sh", "-c", f'case $RANK in {ranks_in_cxx}) exec "{MIXED_RANK}";; esac; {python}')
+            expected = []
+            for rank in range(3):
+                sender = (rank - 1) % 3
+                expected += [f"rank {rank}: sum 6 6", f"rank {rank}: last 3 3", f"rank {rank}: received {2 * sender + 1} {2 * sender + 1}"]
+                expected += [f"rank {rank}: product 2 2"] if rank < 2 else []
+            self.assertEqual(sorted(self.ok(done).splitlines()), sorted(expected))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
