@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/shm/host/host_meeting.h"
 #include "backends/shm/shm_backend.h"
@@ -33,7 +34,7 @@ void wait_for_cards(const BackendRequest& request) {
   for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of(rank));
   try {
     request.store->wait(keys, request.timeout);
-  } catch (const c10::DistStoreError&) {
+  } catch (const std::exception&) {  // Stores throw different exceptions.
     std::vector<int> missing;
     for (int rank = 0; rank < request.size; ++rank) {
       if (!request.store->check({key_of(rank)})) {
@@ -94,3 +95,25 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request
 }
 
 }  // namespace distrun::internal
+
+namespace distrun::shm {
+
+c10::intrusive_ptr<c10d::Backend> ShmBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    const std::vector<int>& ranks,
+                                                    const c10::intrusive_ptr<Options>& options) {
+  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  if (mine == ranks.end()) return nullptr;
+  // Backends of other devices use the same store.
+  BackendRequest request{.store = c10::make_intrusive<c10d::PrefixStore>("shm/", store),
+                         .rank = static_cast<int>(mine - ranks.begin()),
+                         .size = static_cast<int>(ranks.size()),
+                         .timeout = options->timeout,
+                         .group_name = options->group_name};
+  for (const int rank : ranks) {
+    request.ranks.push_back(
+        static_cast<int>(options_->global_ranks_in_group.at(static_cast<std::size_t>(rank))));
+  }
+  return internal::make_shm_backend(request);
+}
+
+}  // namespace distrun::shm

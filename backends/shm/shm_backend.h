@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/group/libtorch_versions.h"
 #include "backends/group/shared_tensors.h"
@@ -47,6 +48,12 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   void abort() override { group_->abort(); }
+  bool supportsSplitting() const override { return true; }
+  // Makes a backend of some ranks of this group, which must all call this; null on other ranks.
+  // Blocks until they have met. shm.cc defines it, because there ranks meet.
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
 
   Result<void> share(const at::Tensor& tensor) override;
 
