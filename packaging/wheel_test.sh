@@ -54,6 +54,13 @@ for python in "$@"; do
   expect "$("$bin/python" -c 'import sys; print("distrun" in sys.modules)' 2>&1)" False
   expect "$(DISTRUN_COLLECTIVES=1 "$bin/python" -c 'import sys; print("distrun.collectives" in sys.modules)' 2>&1)" True
 
+  # Without PyTorch, the backend shm says what it requires. Its sources are complete.
+  expect "$("$bin/python" -c 'import distrun.shm' 2>&1 | tail -n 1)" \
+    "ImportError: distrun.shm requires PyTorch 2.11 or newer, which is not installed: pip install torch"
+  shm=$(echo venv/lib/python3*/site-packages/distrun/shm)
+  expect "$(cd "$shm/sources" && find . -type f -printf '%P\n' | sort)" "$(sort "$shm/sources.txt")"
+  [ -e "$shm/standins/boost/system/result.hpp" ]
+
   # A folder that is not an environment; and what an environment has besides the program.
   "$bin/pip" install --quiet --no-index --disable-pip-version-check --target target "$wheel"
   expect "$(PYTHONPATH=target "$bin/python" -S -m distrun --version)" "$version"
