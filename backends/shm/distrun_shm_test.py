@@ -109,6 +109,8 @@ class DistrunShmTest(unittest.TestCase):
         self.assertLessEqual(needed, {"libtorch_cpu", "libc10", "libstdc++", "libgcc_s", "libc", "libm", "libpthread", "ld-linux-x86-64"})
 
     def test_says_what_is_missing(self):
+        no_program = self.place.path / "no_program"
+        no_program.touch(0o755)
         import_it = "import distrun.shm"
         for program, changes, expected in (
                 ("import sys; sys.modules['torch'] = None; " + import_it, {},
@@ -117,6 +119,8 @@ class DistrunShmTest(unittest.TestCase):
                  "distrun.shm: requires PyTorch 2.11 or newer; this is 2.10.1"),
                 (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": "nothing-here -O1"},
                  "distrun.shm: there is no compiler nothing-here, which the environment variable CXX names"),
+                (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": str(no_program)},
+                 "distrun.shm: cannot run the compiler"),
                 ("import os, torch; os.environ['PATH'] = '/nowhere'; " + import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new")},
                  "distrun.shm: there is no C++ compiler: install GCC 11 or newer (apt-get install g++), or set CXX"),
                 (import_it, {"DISTRUN_SHM_CACHE": "/dev/null/cache"},

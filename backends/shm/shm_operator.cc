@@ -35,11 +35,6 @@ void set_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
 
 }  // namespace
 
-TORCH_LIBRARY(distrun_shm, library) {
-  library.def(
-      "set_backend(__torch__.torch.classes.c10d.ProcessGroup group, int[] ranks, int timeout_ms, "
-      "str name) -> ()",
-      set_backend);
-}
+TORCH_LIBRARY(distrun_shm, library) { library.def("set_backend", set_backend); }
 
 }  // namespace distrun::shm

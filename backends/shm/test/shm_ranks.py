@@ -6,6 +6,7 @@ CASE is a function of this file.  RANK, WORLD_SIZE and the rendezvous are in the
 """
 
 import datetime
+import inspect
 import os
 import signal
 import sys
@@ -257,13 +258,14 @@ def groups():
     start("cpu:shm,cuda:gloo")
     assert "cpu:shm" in dist.get_backend_config(), dist.get_backend_config()
     for _ in range(2):  # The second time, the store has the keys of the first.
-        ranks = {"all": dist.new_group(), "ends": dist.new_group([0, SIZE - 1], backend="shm"),
-                 "reversed": dist.new_group(list(range(SIZE))[::-1], backend="shm", sort_ranks=False),
-                 "alone": dist.new_group([RANK], backend="shm", use_local_synchronization=True)}
-        for name, group in ranks.items():
+        made = {"all": dist.new_group(), "ends": dist.new_group([0, SIZE - 1], backend="shm"),
+                "alone": dist.new_group([RANK], backend="shm", use_local_synchronization=True)}
+        if "sort_ranks" in inspect.signature(dist.new_group).parameters:  # In newer versions of PyTorch.
+            made["reversed"] = dist.new_group(list(range(SIZE))[::-1], backend="shm", sort_ranks=False)
+        for name, group in made.items():
             if group is dist.GroupMember.NON_GROUP_MEMBER:
                 continue
-            # Not exact if a rank or its number is wrong.
+            # The sums show which ranks took part, and their numbers in the group.
             tensor = torch.tensor([2.0**RANK, 100.0**dist.get_rank(group)])
             dist.all_reduce(tensor, group=group)
             members = dist.get_process_group_ranks(group)
@@ -285,7 +287,7 @@ def groups():
 
 
 def training(backend):
-    """Prints a digest of the trained parameters."""
+    """Rank 0 saves the trained parameters."""
     start(backend)
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 4))

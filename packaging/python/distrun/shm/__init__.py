@@ -25,7 +25,8 @@ def _load(path: str) -> None:
     try:
         torch.ops.load_library(path)
     except OSError as error:
-        raise ImportError(f"distrun.shm: cannot load {path}: {error}; if you delete it, the next import compiles it anew") from error
+        raise ImportError(f"distrun.shm: cannot load {path}: {error}; delete it to compile it again, or set DISTRUN_SHM_CACHE to another "
+                          "folder") from error
 
 
 def _make(options, _) -> "torch._C._distributed_c10d.Backend":

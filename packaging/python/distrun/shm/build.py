@@ -55,7 +55,7 @@ def library() -> Path:
                     _compile(sources, names, folder, target)
                 if failed.exists():
                     raise _failure(failed)
-    except OSError as error:
+    except OSError as error:  # A BuildError is not one.
         raise BuildError(f"cannot write to {error.filename or folder}: {error.strerror}; set DISTRUN_SHM_CACHE to a folder "
                          "that can be written") from error
     return target
@@ -170,8 +170,11 @@ def _compile(sources: Path, names: list, folder: Path, target: Path) -> None:
 def _start(command: list, folder: str, output) -> subprocess.Popen:
     output.write(shlex.join(command) + "\n")
     output.flush()
-    # In its folder are also the temporary files of the compiler.
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, "TMPDIR": folder})
+    environment = {**os.environ, "TMPDIR": folder}  # For the compiler's temporary files.
+    try:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+    except OSError as error:
+        raise BuildError(f"cannot run the compiler {command[0]}: {error.strerror}") from error
 
 
 def _failure(log: Path) -> BuildError:
