@@ -86,6 +86,7 @@ TEST_F(ProcessGroupMultirankTest, RanksMeetAtATcpUrl) {
   all_reduce(sum);
   EXPECT_EQ(sum.item<int>(), get_world_size());
   if (get_rank() != 0) return;
+  default_group().getStore()->set("key", "value");
   EXPECT_GT(server->getNumKeys(), 0);  // The ranks have met here.
 }
 
