@@ -30,7 +30,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check gpu-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check gpu-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick shm-check arm64-check docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -46,6 +46,8 @@ help:
 	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, collectives, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, the include rule, lint of everything, an installed shared build, packages, sanitizers' \
+	  'make shm-check  the tests of backends/shm/host, with threads as ranks, under sanitizers' \
+	  'make arm64-check  the same tests for 64-bit Arm, in an emulator' \
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
@@ -174,6 +176,16 @@ check: packages libtorch
 check-quick: packages libtorch
 	@cmake/setup.sh packages check
 	@cmake/check.sh quick
+
+# The headers of LibTorch are the same for every processor.
+shm_host_tests = cmake/shm_host_tests.sh "$$(realpath -e "$${LIBTORCH:-$$(echo .deps/venv/lib/python3*/site-packages/torch)}")"
+
+shm-check: packages libtorch
+	@$(shm_host_tests) tsan asan
+
+arm64-check: packages libtorch
+	@cmake/setup.sh packages arm64
+	@$(shm_host_tests) arm64
 
 docs:
 	@cmake/setup.sh packages docs

@@ -54,3 +54,6 @@ say "running the tests under the thread sanitizer"
 cmake/configure.sh tsan build-tsan "DISTRUN_LIBTORCH=$torch"
 ninja -C build-tsan --quiet distrun store_test launcher_test sharing_test spawn_test parallel_multirank_test
 cmake/sanitized_tests.sh tsan build-tsan
+
+say "running the tests of backends/shm/host under the thread sanitizer"
+cmake/shm_host_tests.sh "$torch" tsan
