@@ -13,7 +13,7 @@
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
-#   shm        random collectives of the backends shm and gloo
+#   shm        random collectives of the backends shm and gloo; with 16 ranks, also messages and random groups
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
@@ -63,6 +63,8 @@ shm() {
     DISTRUN_SEED=$RANDOM DISTRUN_COLLECTIVES=${DISTRUN_COLLECTIVES:-30000} "$build/distrun" launch \
       --nproc-per-node "$ranks" "$build/tests/backends_multirank_test" --gtest_filter='ShmDifferentialMultirankTest.*' --gtest_brief=1
   done
+  DISTRUN_MULTIRANK_BACKEND=shm DISTRUN_SEED=$RANDOM DISTRUN_COLLECTIVES=${DISTRUN_COLLECTIVES:-30000} "$build/distrun" launch \
+    --nproc-per-node 16 "$build/tests/backends_multirank_test" --gtest_filter='ShmCrowdMultirankTest.*' --gtest_brief=1
 }
 joins() {
   for ranks in 2 3 4; do
