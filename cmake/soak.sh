@@ -18,7 +18,7 @@
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
-# DISTRUN_JOIN_PATTERNS (200), DISTRUN_COLLECTIVES (30000), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
+# DISTRUN_JOIN_PATTERNS (200), DISTRUN_RANDOM_COLLECTIVES (30000), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20}
@@ -60,10 +60,10 @@ faults() {
 }
 shm() {
   for ranks in 2 3 4; do
-    DISTRUN_SEED=$RANDOM DISTRUN_COLLECTIVES=${DISTRUN_COLLECTIVES:-30000} "$build/distrun" launch \
+    DISTRUN_SEED=$RANDOM DISTRUN_RANDOM_COLLECTIVES=${DISTRUN_RANDOM_COLLECTIVES:-30000} "$build/distrun" launch \
       --nproc-per-node "$ranks" "$build/tests/backends_multirank_test" --gtest_filter='ShmDifferentialMultirankTest.*' --gtest_brief=1
   done
-  DISTRUN_MULTIRANK_BACKEND=shm DISTRUN_SEED=$RANDOM DISTRUN_COLLECTIVES=${DISTRUN_COLLECTIVES:-30000} "$build/distrun" launch \
+  DISTRUN_MULTIRANK_BACKEND=shm DISTRUN_SEED=$RANDOM DISTRUN_RANDOM_COLLECTIVES=${DISTRUN_RANDOM_COLLECTIVES:-30000} "$build/distrun" launch \
     --nproc-per-node 16 "$build/tests/backends_multirank_test" --gtest_filter='ShmCrowdMultirankTest.*' --gtest_brief=1
 }
 joins() {

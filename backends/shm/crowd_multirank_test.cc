@@ -1,8 +1,8 @@
 // Random collectives and messages in random groups, for runs with more ranks than CPUs. Each rank
 // computes the results that it expects, so nothing but the backend shm is measured.
 //
-// Environment: DISTRUN_COLLECTIVES is the number of steps (default 200), DISTRUN_SEED the seed
-// (default 0).
+// Environment: DISTRUN_RANDOM_COLLECTIVES is the number of steps (default 200), DISTRUN_SEED the
+// seed (default 0).
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -152,7 +152,7 @@ class ShmCrowdMultirankTest : public MultirankTest {
 
 TEST_F(ShmCrowdMultirankTest, RandomCollectivesAndMessagesInRandomGroupsGiveTheirResults) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
-  const int count = setting("DISTRUN_COLLECTIVES", 200);
+  const int count = setting("DISTRUN_RANDOM_COLLECTIVES", 200);
   const auto seed = static_cast<unsigned>(setting("DISTRUN_SEED", 0));
   shared_.seed(seed);
   own_.seed(seed * 64 + static_cast<unsigned>(get_rank()) + 1);

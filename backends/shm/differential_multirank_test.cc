@@ -2,8 +2,8 @@
 // results must be equal. Reductions are also compared, bit by bit, with LibTorch's operators,
 // applied in the order of the ranks.
 //
-// Environment: DISTRUN_COLLECTIVES is the number of collectives (default 300), DISTRUN_SEED the
-// seed (default 0).
+// Environment: DISTRUN_RANDOM_COLLECTIVES is the number of collectives (default 300), DISTRUN_SEED
+// the seed (default 0).
 #include <cstdlib>
 #include <deque>
 #include <functional>
@@ -304,7 +304,7 @@ class Runs {
 class ShmDifferentialMultirankTest : public MultirankTest {};
 
 TEST_F(ShmDifferentialMultirankTest, RandomCollectivesGiveTheResultsOfGloo) {
-  const int count = number_in("DISTRUN_COLLECTIVES", 300);
+  const int count = number_in("DISTRUN_RANDOM_COLLECTIVES", 300);
   const auto seed = static_cast<unsigned>(number_in("DISTRUN_SEED", 0));
   const auto both = [](const std::vector<int>& ranks) {
     return GroupPair{new_group(ranks, {.backend = "shm"}), new_group(ranks, {.backend = "gloo"})};
