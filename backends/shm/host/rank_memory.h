@@ -9,6 +9,8 @@
 // of them still reads what belongs to phase k (phases.h).
 //
 // Messages from one rank to another pass through the receiver's ring for the sender (mailbox.h).
+//
+// test/model/protocols_test.cc runs these protocols in all executions that the memory model allows.
 #pragma once
 
 #include <array>
