@@ -180,6 +180,9 @@ class DistrunShmTest(unittest.TestCase):
         for one, other in zip(results["shm"], results["gloo"], strict=True):
             torch.testing.assert_close(one, other)
 
+    def test_training_reduces_in_place(self):
+        self.ok(self.place.launch(2, RANKS, "in_place"))
+
     def test_a_killed_rank_is_named(self):
         [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures"))
         self.assertEqual(killed[0], -9)

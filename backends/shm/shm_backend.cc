@@ -97,10 +97,12 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Hos
 }
 
 Result<void> ShmBackend::share(const at::Tensor& tensor) {
+  const auto* before = static_cast<const std::byte*>(tensor.const_data_ptr());
+  if (group_->blocks().place_of(before, tensor.nbytes())) return {};
   auto block = group_->blocks().allocate(tensor.nbytes());
   if (!block) return block.error();
-  std::memcpy((*block)->data(), tensor.const_data_ptr(), tensor.nbytes());
   std::byte* const data = (*block)->data();
+  std::memcpy(data, before, tensor.nbytes());
   tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(
       data, block->release(), [](void* its) { delete static_cast<SharedBlock*>(its); },
       tensor.device()));

@@ -1,7 +1,8 @@
-// The backend shm for Python (packaging/python/distrun/shm), as an operator that gives it to a
-// group:
+// The backend shm for Python (packaging/python/distrun/shm), as operators: one gives it to a group,
+// the other moves a tensor into memory that the ranks of a group reduce in place.
 //
 //     torch.ops.distrun_shm.set_backend(group.boxed(), ranks, timeout_ms, name)
+//     torch.ops.distrun_shm.share(tensor, group.boxed())
 //
 // A library of operators needs no headers of Python, and works with each version of Python.
 // libdistrun does not contain this file.
@@ -13,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
+#include "backends/group/shared_tensors.h"
 #include "backends/shm/shm.h"
 
 namespace distrun::shm {
@@ -33,8 +35,15 @@ void set_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                     internal::make_shm_backend(request));
 }
 
+void share(const at::Tensor& tensor, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  internal::share_with_group(tensor, *group);
+}
+
 }  // namespace
 
-TORCH_LIBRARY(distrun_shm, library) { library.def("set_backend", set_backend); }
+TORCH_LIBRARY(distrun_shm, library) {
+  library.def("set_backend", set_backend);
+  library.def("share", share);
+}
 
 }  // namespace distrun::shm

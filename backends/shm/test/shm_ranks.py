@@ -312,6 +312,38 @@ def training(backend):
     dist.destroy_process_group()
 
 
+def in_place():
+    """DistributedDataParallel whose buckets of more than 1 MiB are reduced in place."""
+    start()
+    torch.manual_seed(0)
+    plain = torch.nn.Linear(600, 600)
+    ddp = torch.nn.parallel.DistributedDataParallel(plain, gradient_as_bucket_view=True)
+    ddp.register_comm_hook(None, distrun.shm.allreduce_hook)
+    torch.manual_seed(1 + RANK)
+    for _ in range(3):
+        inputs = torch.randn(4, 600)
+        expected = torch.autograd.grad(plain(inputs).square().sum(), plain.parameters())
+        for each in expected:
+            dist.all_reduce(each.div_(SIZE))
+        ddp(inputs).square().sum().backward()
+        for parameter, each in zip(plain.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, each, rtol=1e-4, atol=1e-4)
+            assert mapped_file(parameter.grad.data_ptr()) == "/memfd:distrun shm (deleted)"
+        ddp.zero_grad()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def mapped_file(address):
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            place, *_, name = line.rstrip("\n").split(maxsplit=5)
+            begin, end = (int(number, 16) for number in place.split("-"))
+            if begin <= address < end:
+                return name
+    return None
+
+
 def failures():
     """Rank 1 is killed while the others wait for it, or leaves; each of them prints the error."""
     start()

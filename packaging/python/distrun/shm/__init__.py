@@ -3,9 +3,16 @@
     import distrun.shm
     torch.distributed.init_process_group("shm")    # Or "cpu:shm,cuda:nccl".
 
+DistributedDataParallel copies less with the communication hook of this module:
+
+    ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    ddp.register_comm_hook(None, distrun.shm.allreduce_hook)
+
 The first import compiles the backend for the installed PyTorch, and later ones load it; `python -m distrun.shm` compiles
 it ahead of time.  docs/shm.md describes the backend.
 """
+
+from typing import Optional
 
 try:
     import torch
@@ -38,6 +45,19 @@ def _make(options, _) -> "torch._C._distributed_c10d.Backend":
     group = _dist.ProcessGroup(options.store, options.group_rank, options.group_size)
     torch.ops.distrun_shm.set_backend(group.boxed(), ranks, milliseconds, options.group_id)
     return group._get_backend(torch.device("cpu"))
+
+
+def allreduce_hook(process_group: Optional[_dist.ProcessGroup], bucket: _dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """A communication hook of DistributedDataParallel whose ranks reduce each other's buckets in place.
+
+    It averages gradients, as DistributedDataParallel does without a hook.  `process_group` is the state that
+    register_comm_hook() takes: the group of the DistributedDataParallel, or None for the default group.
+    """
+    group = _dist.group.WORLD if process_group is None else process_group
+    buffer = bucket.buffer()
+    torch.ops.distrun_shm.share(buffer, group.boxed())
+    work = _dist.all_reduce(buffer, op=_dist.ReduceOp.AVG, group=group, async_op=True)
+    return work.get_future().then(lambda done: done.value()[0])
 
 
 _load(LIBRARY)
