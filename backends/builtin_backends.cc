@@ -1,3 +1,4 @@
+#include "backends/auto_backend.h"
 #include "backends/fake/fake_backend.h"
 #include "backends/gloo/gloo.h"
 #include "backends/gloo/gloo_traits.h"
@@ -9,7 +10,8 @@ namespace distrun::internal {
 
 BuiltinBackends builtin_backends() {
   constexpr auto kCpu = c10::DeviceType::CPU, kCuda = c10::DeviceType::CUDA;
-  BuiltinBackends all = {.by_name = {{"fake", {make_fake_backend, {kCpu, kCuda}, fake_traits()}},
+  BuiltinBackends all = {.by_name = {{"auto", {make_auto_backend, {kCpu}}},
+                                     {"fake", {make_fake_backend, {kCpu, kCuda}, fake_traits()}},
                                      {"gloo", {make_gloo_backend, {kCpu, kCuda}, gloo_traits()}},
                                      {"shm", {make_shm_backend, {kCpu}, shm_traits()}}},
                          .missing = {},

@@ -39,7 +39,7 @@ TEST(DeviceBackendsTest, ParsesPairsInAnyCase) {
 }
 
 TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
-  EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: fake, gloo"));
+  EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: auto, fake, gloo"));
   EXPECT_THAT(error_of("cpu:gluu"), HasSubstr("unknown backend 'gluu'"));
   EXPECT_THAT(error_of("ucc"), HasSubstr("; ucc is not built in; add it with register_backend()"));
   EXPECT_EQ(error_of("toaster:gloo"),

@@ -43,7 +43,7 @@ TEST(NcclTest, ABuildWithoutItSaysWhichLibTorchHasIt) {
   // Other tests may have registered more backends.
   EXPECT_THAT(
       error_of(alone()),
-      AllOf(StartsWith("unknown backend 'nccl'; known: fake, gloo"),
+      AllOf(StartsWith("unknown backend 'nccl'; known: auto, fake, gloo"),
             EndsWith("; nccl needs distrun built with a CUDA build of LibTorch: `make cuda` "
                      "builds it")));
 }

@@ -156,7 +156,7 @@ class DistrunShmTest(unittest.TestCase):
     # The backend.
 
     def test_collectives_compute_what_gloo_computes(self):
-        for ranks in (1, 2, 3, 4):
+        for ranks in (1, 3):
             with self.subTest(ranks=ranks):
                 self.assertIn("compared", self.ok(self.place.launch(ranks, RANKS, "collectives")))
 

@@ -59,39 +59,61 @@ std::vector<std::string> exchange_cards(const BackendRequest& request, const std
   return cards;
 }
 
-// Lets a later group use the same keys, as Python's default group does after
-// destroy_process_group(). Requires that all ranks have met, and so have read the card.
-void remove_card(const BackendRequest& request) {
-  try {
-    request.store->deleteKey(key_of(request.rank));
-  } catch (const std::exception&) {  // Some stores cannot.
-    return;
-  }
-}
+// The ranks have told each other where they are.
+struct Told {
+  std::chrono::steady_clock::time_point deadline;
+  shm::HostMeeting meeting;
+  std::vector<std::string> cards;
+  std::vector<int> elsewhere;  // Global ranks on other hosts.
+};
 
-}  // namespace
-
-c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
+Told tell(const BackendRequest& request) {
   const auto deadline = deadline_after(request.timeout);
   auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
-  const std::vector<std::string> cards = exchange_cards(request, meeting.card());
+  std::vector<std::string> cards = exchange_cards(request, meeting.card());
   std::vector<int> elsewhere;
   for (const int rank : meeting.elsewhere(cards)) {
     elsewhere.push_back(request.ranks[static_cast<std::size_t>(rank)]);
   }
-  TORCH_CHECK_WITH(DistBackendError, elsewhere.empty(),
-                   "shm: ", elsewhere.empty() ? "" : list_of_ranks(elsewhere), " and rank ",
-                   request.ranks[static_cast<std::size_t>(request.rank)],
-                   " are on different hosts or in different network namespaces; use gloo");
-  auto group =
-      value_of(shm::HostGroup::join(meeting, request.rank, request.ranks, cards, deadline));
-  remove_card(request);
+  return {deadline, std::move(meeting), std::move(cards), std::move(elsewhere)};
+}
+
+c10::intrusive_ptr<c10d::Backend> join(const BackendRequest& request, Told told) {
+  auto group = value_of(
+      shm::HostGroup::join(told.meeting, request.rank, request.ranks, told.cards, told.deadline));
+  leave_shm_store(request);
   const std::shared_ptr<shm::HostGroup> shared(group.release(), &shm::HostGroup::destroy);
   auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
   return c10::make_intrusive<shm::ShmBackend>(request.rank, request.size, std::move(options),
                                               shared);
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
+  Told told = tell(request);
+  TORCH_CHECK_WITH(DistBackendError, told.elsewhere.empty(),
+                   "shm: ", told.elsewhere.empty() ? "" : list_of_ranks(told.elsewhere),
+                   " and rank ", request.ranks[static_cast<std::size_t>(request.rank)],
+                   " are on different hosts or in different network namespaces; use gloo");
+  return join(request, std::move(told));
+}
+
+c10::intrusive_ptr<c10d::Backend> make_shm_backend_on_one_host(const BackendRequest& request) {
+  Told told = tell(request);
+  return told.elsewhere.empty() ? join(request, std::move(told)) : nullptr;
+}
+
+// Lets a later group use the same keys, as Python's default group does after
+// destroy_process_group(). Requires that all ranks have met, and so have read the card.
+void leave_shm_store(const BackendRequest& request) {
+  try {
+    request.store->deleteKey(key_of(request.rank));
+  } catch (const std::exception&) {  // Some stores cannot.
+    return;
+  }
 }
 
 }  // namespace distrun::internal

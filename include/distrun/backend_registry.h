@@ -1,5 +1,5 @@
-// The backends that groups can use.  "gloo", "shm" and "fake" are built in.  A program can register
-// other backends.
+// The backends that groups can use.  "gloo", "shm", "auto" and "fake" are built in.  A program can
+// register other backends.
 //
 //     register_backend("mine", [](const BackendRequest& request) {
 //       return c10::make_intrusive<MyBackend>(request.store, request.rank, request.size);
