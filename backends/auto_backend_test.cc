@@ -18,11 +18,10 @@ namespace {
 class AutoBackendTest : public ::testing::Test {
  protected:
   BackendRequest request(int rank) const {
-    return {.store = store_,
-            .rank = rank,
-            .size = 2,
-            .ranks = {0, 1},
-            .timeout = std::chrono::seconds(30)};
+    BackendRequest made{.store = store_, .rank = rank, .size = 2};
+    made.timeout = std::chrono::seconds(30);
+    made.ranks = {0, 1};
+    return made;
   }
 
   // Sums on both ranks. Returns the names of their backends.

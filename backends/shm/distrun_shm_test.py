@@ -122,7 +122,7 @@ class DistrunShmTest(unittest.TestCase):
                 (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": str(no_program)},
                  "distrun.shm: cannot run the compiler"),
                 ("import os, torch; os.environ['PATH'] = '/nowhere'; " + import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new")},
-                 "distrun.shm: there is no C++ compiler: install GCC 11 or newer (apt-get install g++), or set CXX"),
+                 "distrun.shm: there is no C++ compiler: install GCC 12 or newer (apt-get install g++), or set CXX"),
                 (import_it, {"DISTRUN_SHM_CACHE": "/dev/null/cache"},
                  "set DISTRUN_SHM_CACHE to a folder that can be written"),
                 (import_it, {"DISTRUN_SHM_CACHE": None, "XDG_CACHE_HOME": "/dev/null"}, "cannot write to /dev/null/distrun/shm"),

@@ -12,6 +12,7 @@
 
 #include "backends/shm/host/host_meeting.h"
 #include "backends/shm/shm_backend.h"
+#include "backends/shm/shm_errors.h"
 #include "common/deadline.h"
 #include "common/text/rank_list.h"
 
@@ -82,6 +83,10 @@ c10::intrusive_ptr<c10d::Backend> join(const BackendRequest& request, Told told)
   auto group = value_of(
       shm::HostGroup::join(told.meeting, request.rank, request.ranks, told.cards, told.deadline));
   leave_shm_store(request);
+  // No rank may find an old card of another when it makes the next group with this store.
+  shm::with_backend_errors([&] {
+    group->run(told.deadline, [](auto& collectives, auto& watch) { collectives.barrier(watch); });
+  });
   const std::shared_ptr<shm::HostGroup> shared(group.release(), &shm::HostGroup::destroy);
   auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
   options->group_name = request.group_name;

@@ -35,6 +35,7 @@ void set_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                     internal::make_shm_backend(request));
 }
 
+// No call may use the tensor meanwhile.
 void share(const at::Tensor& tensor, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   internal::share_with_group(tensor, *group);
 }

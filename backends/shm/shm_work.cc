@@ -28,8 +28,8 @@ bool ShmWork::wait(std::chrono::milliseconds timeout) {
   }
   std::unique_lock lock(mutex_);
   if (timeout == kNoTimeout) {
-    cv_.wait(lock, [&] { return is_complete(); });
-  } else if (!cv_.wait_for(lock, timeout, [&] { return is_complete(); })) {
+    cv_.wait(lock, [&] { return is_over(); });
+  } else if (!cv_.wait_for(lock, timeout, [&] { return is_over(); })) {
     TORCH_CHECK_WITH(DistBackendError, false, "timed out after ", timeout.count(),
                      "ms: the operation is not complete");
   }
@@ -40,7 +40,7 @@ bool ShmWork::wait(std::chrono::milliseconds timeout) {
 bool ShmWork::isCompleted() {
   {
     const std::lock_guard lock(mutex_);
-    if (is_complete()) return true;
+    if (is_settled_ && (!future_ || future_->completed())) return true;
   }
   do_soon();  // The caller may ask until it is.
   return false;

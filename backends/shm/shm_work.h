@@ -61,8 +61,8 @@ class ShmWork : public c10d::Work {
   void complete(const std::exception_ptr& error);
 
  private:
-  // In a callback of the future, the work counts as complete.
-  bool is_complete() const { return completed_ || completing_ == std::this_thread::get_id(); }
+  // The future's callbacks have run, or this is one of them.
+  bool is_over() const { return completed_ || completing_ == std::this_thread::get_id(); }
   c10::IValue value() const;
   void settle(c10::ivalue::Future& future) const;
 

@@ -94,11 +94,6 @@ void ShardedParameters::start_unshard() {
   if (empty() || state_ != State::kSharded) return;
   check_data();
   const at::NoGradGuard no_grad;
-  if (ranks_ == 1 && param_dtype_ == dtype()) {
-    use_memory_of(full_, shard_);
-    state_ = State::kGathering;
-    return;
-  }
   allocate_memory(full_);
   state_ = State::kGathering;
   if (ranks_ == 1) {

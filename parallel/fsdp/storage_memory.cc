@@ -1,6 +1,5 @@
 #include "parallel/fsdp/storage_memory.h"
 
-#include <memory>
 #include <utility>
 
 #include <c10/core/DeviceGuard.h>
@@ -14,16 +13,6 @@ void allocate_memory(const at::Tensor& tensor) {
   const std::size_t bytes = tensor.nbytes();
   storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
   storage->set_nbytes(bytes);
-}
-
-void use_memory_of(const at::Tensor& tensor, const at::Tensor& other) {
-  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
-  auto owner = std::make_unique<at::Tensor>(other);
-  void* const data = other.mutable_data_ptr();
-  storage->set_data_ptr_noswap(c10::DataPtr(
-      data, owner.release(), [](void* its) { delete static_cast<at::Tensor*>(its); },
-      other.device()));
-  storage->set_nbytes(other.nbytes());
 }
 
 void free_memory(const at::Tensor& tensor) {

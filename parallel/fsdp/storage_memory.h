@@ -9,9 +9,6 @@ namespace distrun::internal {
 // Allocates memory for the tensor, which must use its whole storage.
 void allocate_memory(const at::Tensor& tensor);
 
-// The tensor, which must use its whole storage, has the memory of `other` until its own is freed.
-void use_memory_of(const at::Tensor& tensor, const at::Tensor& other);
-
 // Nothing may use the memory any more.
 void free_memory(const at::Tensor& tensor);
 

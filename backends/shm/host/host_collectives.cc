@@ -1,6 +1,7 @@
 #include "backends/shm/host/host_collectives.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "backends/shm/host/host_error.h"
@@ -154,9 +155,7 @@ void HostCollectives::all_reduce(std::byte* data, std::size_t count, const Reduc
   const auto at_once =
       std::min(kAtOnceBytes / static_cast<std::size_t>(ranks()), phases_.slot_bytes());
   if (facts.bytes <= at_once) return all_reduce_at_once(data, count, how, facts, watch);
-  if (facts.bytes >= kInPlaceBytes && find_in_place(data, facts, watch)) {
-    return all_reduce_in_place(count, how, facts, watch);
-  }
+  if (facts.bytes >= kInPlaceBytes && all_reduce_in_place(data, count, how, facts, watch)) return;
   reduce_by_parts(data, count, how, facts, watch, [&](int rank, const Range& bytes) {
     copy_bytes(data + bytes.begin, phases_.slot(rank), bytes.size);
   });
@@ -195,9 +194,26 @@ bool HostCollectives::find_in_place(std::byte* data, const CallFacts& facts, Wat
   return true;
 }
 
-// Nobody else reads or writes this rank's part.
-void HostCollectives::all_reduce_in_place(std::size_t count, const Reducing& how,
+bool HostCollectives::all_reduce_in_place(std::byte* data, std::size_t count, const Reducing& how,
                                           const CallFacts& facts, Watch& watch) {
+  try {
+    if (!find_in_place(data, facts, watch)) return false;
+    // A rank that has failed does not wait for the others, so its data may be the program's again.
+    // Those of the others must not change, and a sum of them must not count.
+    watch.check_failed();
+    reduce_in_place(count, how, facts, watch);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    watch.check_failed();
+    return true;
+  } catch (...) {
+    blocks_.detach(data);  // From ranks that go on.
+    throw;
+  }
+}
+
+// Nobody else reads or writes this rank's part.
+void HostCollectives::reduce_in_place(std::size_t count, const Reducing& how,
+                                      const CallFacts& facts, Watch& watch) {
   const std::size_t element_bytes = bytes_of(how.element);
   const Range mine = part_of(count, element_bytes, me());
   for (std::size_t done = 0; done < mine.size;) {

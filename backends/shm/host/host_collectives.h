@@ -98,8 +98,11 @@ class HostCollectives {
   // Finds the data of all ranks, if they are in a block on each.
   bool find_in_place(std::byte* data, const CallFacts& facts, Watch& watch);
   // Reduces this rank's part of what was found, and writes it to all ranks.
-  void all_reduce_in_place(std::size_t count, const Reducing& how, const CallFacts& facts,
-                           Watch& watch);
+  void reduce_in_place(std::size_t count, const Reducing& how, const CallFacts& facts,
+                       Watch& watch);
+  // False, on all ranks, if the data of some rank are not in a block.
+  bool all_reduce_in_place(std::byte* data, std::size_t count, const Reducing& how,
+                           const CallFacts& facts, Watch& watch);
   // Reduces this rank's part of each chunk, and gives it to those that take it.
   template <class Take>
   void reduce_by_parts(Const data, std::size_t count, const Reducing& how, const CallFacts& facts,

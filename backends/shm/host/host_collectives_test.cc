@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -189,6 +190,54 @@ TEST_F(HostCollectivesTest, AllReduceSumsDataThatAreInABlockOnSomeRanksOnly) {
                              watch);
       EXPECT_EQ(rank == 1 ? outside : in_block.values(kCount), sum_of_all(3, kCount));
     });
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+// Does something when a reduction first looks for failures, before it writes in place.
+class Interrupted : public Watch {
+ public:
+  Interrupted(Watch& watch, std::function<void()> act) : watch_(watch), act_(std::move(act)) {}
+  void check(int rank) override { watch_.check(rank); }
+  void check_failed() override {
+    watch_.check_failed();
+    if (auto act = std::exchange(act_, nullptr)) act();
+  }
+
+ private:
+  Watch& watch_;
+  std::function<void()> act_;
+};
+
+// Rank 0 gives up while rank 1 reduces, and the program goes on with rank 0's data.
+TEST_F(HostCollectivesTest, ARankThatFailsDuringAReductionInPlaceKeepsItsDataAndFailsTheOthers) {
+  constexpr std::size_t kCount = 500'000;
+  std::latch has_failed(1), is_over(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    const ValuesInBlock data(group, rank, kCount);
+    const auto sum = [&](HostCollectives& collectives, Watch& watch) {
+      collectives.all_reduce(data.bytes(), kCount, kSumOfInts, watch);
+    };
+    if (rank == 0) {
+      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200), sum), HostError);
+      std::memset(data.bytes(), 7, kCount * sizeof(std::int32_t));
+      has_failed.count_down();
+      is_over.wait();
+      EXPECT_EQ(data.values(kCount), Values(kCount, 0x07070707));
+      return;
+    }
+    std::string error;
+    try {
+      group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+        Interrupted its(watch, [&] { has_failed.wait(); });
+        sum(collectives, its);
+      });
+    } catch (const HostError& thrown) {
+      error = thrown.what();
+    }
+    has_failed.wait();
+    is_over.count_down();
+    EXPECT_THAT(error, StartsWith("a call failed on rank 0: timed out"));
   });
   EXPECT_THAT(errors, Each(""));
 }

@@ -61,6 +61,12 @@ class HostGroup::Watching : public Watch {
                                    names.empty() ? " came too late" : " did not come"));
   }
 
+  void check_failed() override {
+    for (const auto& error : ranks_.gone()) {
+      if (error && error->kind() == HostError::Kind::kFailed) throw *error;
+    }
+  }
+
  private:
   std::vector<int> missing() const {
     std::vector<int> names;

@@ -28,6 +28,8 @@ class Watch {
   virtual ~Watch() = default;
   // Called while `rank` has not published `phase`. Throws to end the wait.
   virtual void check(int rank) = 0;
+  // Throws if a call of any rank has failed.
+  virtual void check_failed() {}
 };
 
 struct WaitPolicy {

@@ -1,8 +1,11 @@
 #include "backends/shm/host/shared_blocks.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <limits>
+#include <cstring>
+#include <iterator>
 #include <mutex>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,8 +21,10 @@ namespace distrun::shm {
 
 namespace {
 
-// Of freed blocks, a rank may keep so many mappings.
-constexpr std::size_t kMappingsMax = 256;
+// Of each peer's blocks. Nobody says which of them are freed, so all are unmapped then.
+constexpr std::size_t kMappingsMax = 1024;
+// Kernels before 6.14 begin again if a signal comes, so that a large step might never end.
+constexpr std::size_t kExtendBytes = std::size_t{4} << 20;
 
 Error block_error(const char* what, std::size_t bytes) {
   const int error_number = errno;
@@ -35,13 +40,27 @@ bool fits_file_limit(std::uint64_t bytes) {
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
 }
 
+// If that fails, the memory returns with the file.
+void free_range(int file, std::uint64_t begin, std::size_t bytes) {
+  ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+              static_cast<off_t>(bytes));
+}
+
 // Makes the file longer, with memory for all of it.
 bool extend_file(int file, std::uint64_t begin, std::size_t bytes) {
-  int done = -1;
-  do {
-    done = ::fallocate(file, 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
-  } while (done != 0 && errno == EINTR);
-  return done == 0;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t some = std::min(kExtendBytes, bytes - done);
+    const auto from = static_cast<off_t>(begin + done);
+    if (::fallocate(file, 0, from, static_cast<off_t>(some)) == 0) {
+      done += some;
+    } else if (errno != EINTR) {
+      const int error_number = errno;
+      free_range(file, begin, bytes);
+      errno = error_number;
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -55,7 +74,11 @@ class SharedBlocks::Mapping {
   }
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Mapping& operator=(Mapping&&) = delete;
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
   ~Mapping() {
     if (data_ != nullptr) ::munmap(data_, bytes_);
   }
@@ -89,9 +112,7 @@ class SharedBlocks::Block : public SharedBlock {
     if (::getpid() != own_->process) return;  // A child of fork() frees its mapping alone.
     const std::lock_guard lock(own_->mutex);
     own_->blocks.erase(data());
-    // Returns the memory. If that fails, it returns with the file.
-    ::fallocate(own_->file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                static_cast<off_t>(begin_), static_cast<off_t>(mapping_.bytes()));
+    free_range(own_->file.get(), begin_, mapping_.bytes());
   }
   std::byte* data() const override { return mapping_.data(); }
 
@@ -121,10 +142,10 @@ Result<std::unique_ptr<SharedBlock>> SharedBlocks::allocate(std::size_t bytes) {
     errno = EFBIG;
     return block_error("fallocate", bytes);
   }
-  if (!extend_file(own_->file.get(), begin, whole)) return block_error("fallocate", bytes);
-  own_->end += whole;
   Mapping mapping(own_->file.get(), begin, whole);
   if (mapping.data() == nullptr) return block_error("mmap", bytes);
+  if (!extend_file(own_->file.get(), begin, whole)) return block_error("fallocate", bytes);
+  own_->end += whole;
   own_->blocks[mapping.data()] = {begin, whole};
   return std::unique_ptr<SharedBlock>(std::make_unique<Block>(own_, std::move(mapping), begin));
 }
@@ -139,11 +160,31 @@ BlockPlace SharedBlocks::place_of(const std::byte* data, std::size_t bytes) cons
   return {.block = span.block, .block_bytes = span.bytes, .begin = begin};
 }
 
+void SharedBlocks::detach(const std::byte* data) noexcept {
+  const std::lock_guard lock(own_->mutex);
+  auto after = own_->blocks.upper_bound(data);
+  if (after == own_->blocks.begin()) return;
+  const auto found = std::prev(after);
+  const auto& [address, span] = *found;
+  if (data >= address + span.bytes) return;
+  void* const copy =
+      ::mmap(nullptr, span.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return;
+  std::memcpy(copy, address, span.bytes);
+  void* const place = const_cast<std::byte*>(address);
+  if (::mremap(copy, span.bytes, span.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+    ::munmap(copy, span.bytes);
+    return;
+  }
+  free_range(own_->file.get(), span.block, span.bytes);
+  own_->blocks.erase(found);
+}
+
 std::byte* SharedBlocks::data_of(int rank, const BlockPlace& place, std::size_t bytes) {
   const auto index = static_cast<std::size_t>(rank);
   const auto failed = [&](const char* what) {
     return HostError(HostError::Kind::kFailed, rank,
-                     text_of("the memory of a tensor of ", bytes, " bytes: ", what));
+                     text_of("a peer's tensor of ", bytes, " bytes: ", what));
   };
   if (place.begin > place.block_bytes || bytes > place.block_bytes - place.begin) {
     throw failed("the tensor does not fit into its block");
@@ -161,7 +202,14 @@ std::byte* SharedBlocks::data_of(int rank, const BlockPlace& place, std::size_t 
     if (!is_in_file || place.block % kPageBytes != 0) throw failed("the block is not in the file");
     if (known.size() >= kMappingsMax) known.clear();
     Mapping mapping(region.descriptor(), place.block, place.block_bytes);
-    if (mapping.data() == nullptr) throw failed("mmap failed");
+    if (mapping.data() == nullptr) {  // Those of freed blocks may take the room.
+      known.clear();
+      mapping = Mapping(region.descriptor(), place.block, place.block_bytes);
+    }
+    if (mapping.data() == nullptr) {
+      throw failed(
+          text_of("mmap: ", std::generic_category().message(errno), ": raise `ulimit -v`").c_str());
+    }
     found = known.emplace(key, std::move(mapping)).first;
   }
   return found->second.data() + place.begin;

@@ -58,6 +58,10 @@ class SharedBlocks {
   // Without a block unless all the bytes are in one block of this rank.
   BlockPlace place_of(const std::byte* data, std::size_t bytes) const;
 
+  // Other ranks no longer see what is written to the block, and what they write is not seen here.
+  // Does nothing if `data` are in no block, or without memory for a copy.
+  void detach(const std::byte* data) noexcept;
+
   // The bytes of a rank, which it has told. Throws HostError if they cannot be there.
   std::byte* data_of(int rank, const BlockPlace& place, std::size_t bytes);
 

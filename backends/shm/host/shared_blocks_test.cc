@@ -14,6 +14,7 @@
 
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/test/threads_as_ranks.h"
+#include "backends/shm/test/mapped_files.h"
 
 namespace distrun::shm {
 namespace {
@@ -22,6 +23,7 @@ using ::testing::Each;
 
 constexpr MemorySizes kTwoRanks{.ranks = 2, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes};
 constexpr std::size_t kBytes = 3 * kPageBytes + 100;
+constexpr const char* kFileName = "/memfd:distrun shm (deleted)";
 
 // Two ranks, each of which has the regions of both.
 class SharedBlocksTest : public ::testing::Test {
@@ -119,18 +121,37 @@ TEST_F(SharedBlocksTest, AForkedChildDoesNotFreeABlock) {
 }
 
 TEST_F(SharedBlocksTest, ManyBlocksDoNotTakeManyMappings) {
-  for (int i = 0; i < 1000; ++i) {
+  const std::size_t before = test::mappings_of(kFileName);
+  for (int i = 0; i < 2500; ++i) {
     const auto block = zeros.allocate(1).value();
     block->data()[0] = std::byte{42};
     EXPECT_EQ(*ones.data_of(0, zeros.place_of(block->data(), 1), 1), std::byte{42});
   }
+  EXPECT_LT(test::mappings_of(kFileName) - before, 1100);
+}
+
+TEST_F(SharedBlocksTest, ADetachedBlockKeepsItsContentsToItself) {
+  auto block = zeros.allocate(kBytes).value();
+  const auto before = test::mapped_file(block->data());
+  EXPECT_EQ(before, kFileName);
+  block->data()[0] = std::byte{42};
+  const BlockPlace place = zeros.place_of(block->data(), kBytes);
+  std::byte* const seen = ones.data_of(0, place, kBytes);
+  zeros.detach(block->data() + 10);
+  EXPECT_EQ(block->data()[0], std::byte{42});
+  seen[0] = std::byte{43};
+  EXPECT_EQ(block->data()[0], std::byte{42});
+  EXPECT_FALSE(zeros.place_of(block->data(), kBytes));
+  const std::byte* const data = block->data();
+  block.reset();
+  EXPECT_EQ(test::mapped_file(data), "");
 }
 
 TEST_F(SharedBlocksTest, APlaceThatCannotBeIsAnError) {
   const auto block = zeros.allocate(kBytes).value();
   const BlockPlace place = zeros.place_of(block->data(), kBytes);
   const auto text = [](std::size_t bytes, const char* what) {
-    return "the memory of a tensor of " + std::to_string(bytes) + " bytes: " + what;
+    return "a peer's tensor of " + std::to_string(bytes) + " bytes: " + what;
   };
   EXPECT_EQ(error_of(place, kBytes), "");
   EXPECT_EQ(error_of(place, place.block_bytes + 1),

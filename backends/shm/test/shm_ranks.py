@@ -371,7 +371,8 @@ def absence():
 def lateness():
     """Rank 2, which is rank 1 of the group, does not enter a collective."""
     start()
-    group = dist.new_group([0, 2], timeout=datetime.timedelta(milliseconds=300))
+    group = dist.new_group([0, 2])  # The ranks may need time to meet.
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(milliseconds=300), group)
     if RANK > 0:
         sys.stdin.read()
     else:

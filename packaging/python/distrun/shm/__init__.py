@@ -55,8 +55,11 @@ def allreduce_hook(process_group: Optional[_dist.ProcessGroup], bucket: _dist.Gr
     """
     group = _dist.group.WORLD if process_group is None else process_group
     buffer = bucket.buffer()
-    torch.ops.distrun_shm.share(buffer, group.boxed())
-    work = _dist.all_reduce(buffer, op=_dist.ReduceOp.AVG, group=group, async_op=True)
+    if buffer.is_sparse:
+        work = _dist.all_reduce(buffer.div_(group.size()), group=group, async_op=True)
+    else:
+        torch.ops.distrun_shm.share(buffer, group.boxed())
+        work = _dist.all_reduce(buffer, op=_dist.ReduceOp.AVG, group=group, async_op=True)
     return work.get_future().then(lambda done: done.value()[0])
 
 

@@ -129,7 +129,7 @@ def _compiler() -> list:
             return command
     if chosen:
         raise BuildError(f"there is no compiler {chosen[0]}, which the environment variable CXX names")
-    raise BuildError("there is no C++ compiler: install GCC 11 or newer (apt-get install g++), or set CXX")
+    raise BuildError("there is no C++ compiler: install GCC 12 or newer (apt-get install g++), or set CXX")
 
 
 def _units(sources: Path, names: list) -> dict:
