@@ -32,6 +32,7 @@ Error block_error(const char* what, std::size_t bytes) {
       Error::from_errno(text_of("share ", bytes, " bytes of tensors: ", what), error_number);
   if (error_number == EMFILE) error.message += ": raise `ulimit -n`";
   if (error_number == EFBIG) error.message += ": raise `ulimit -f`";
+  if (error_number == ENOMEM) error.message += ": raise `ulimit -v`";
   return error;
 }
 

@@ -1,6 +1,8 @@
 #include "backends/shm/host/shared_blocks.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -181,6 +183,42 @@ TEST_F(SharedBlocksTest, ALimitOfFileSizesIsAnErrorAndNotASignal) {
   ASSERT_FALSE(block);
   EXPECT_EQ(block.error().message,
             "share 100 bytes of tensors: fallocate: file too large: raise `ulimit -f`");
+}
+
+// Room for half a block.
+class LimitOfAddresses {
+ public:
+  explicit LimitOfAddresses(std::size_t block) {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+    const rlimit small{.rlim_cur = pages * kPageBytes + block / 2, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
+  }
+  ~LimitOfAddresses() { ::setrlimit(RLIMIT_AS, &before_); }
+  LimitOfAddresses(const LimitOfAddresses&) = delete;
+  LimitOfAddresses& operator=(const LimitOfAddresses&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(SharedBlocksTest, WithoutRoomForABlockItsMemoryReturns) {
+  constexpr std::size_t kLarge = std::size_t{64} << 20;
+  const auto before = allocated_bytes();
+  const LimitOfAddresses limit(kLarge);
+  EXPECT_EQ(zeros.allocate(kLarge).error().message,
+            "share 67108864 bytes of tensors: mmap: cannot allocate memory: raise `ulimit -v`");
+  EXPECT_EQ(allocated_bytes(), before);
+}
+
+TEST_F(SharedBlocksTest, WithoutRoomForAPeersBlockTheErrorSaysWhatToDo) {
+  constexpr std::size_t kLarge = std::size_t{64} << 20;
+  const auto block = zeros.allocate(kLarge).value();
+  const BlockPlace place = zeros.place_of(block->data(), kLarge);
+  const LimitOfAddresses limit(kLarge);
+  EXPECT_EQ(error_of(place, kLarge),
+            "a peer's tensor of 67108864 bytes: mmap: Cannot allocate memory: raise `ulimit -v`");
 }
 
 TEST_F(SharedBlocksTest, ABlockMayOutliveItsGroup) {
