@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,30 @@ TEST_F(ShmMultirankTest, ASharedTensorIsReducedInPlaceAndKeepsItsViews) {
   all_reduce(view, ReduceOp::MAX);
   all_reduce(view, ReduceOp::MAX, {.group = group_});
   EXPECT_TRUE(view.eq(ranks * (ranks + 1) / 2).all().item<bool>());
+}
+
+TEST_F(ShmMultirankTest, WithoutRoomATensorStaysWhereItIs) {
+  struct LastWarning : c10::WarningHandler {
+    void process(const c10::Warning& warning) override { text = warning.msg(); }
+    std::string text;
+  } last;
+  const at::Tensor all = at::ones({1'000'000});
+  const void* const place = all.const_data_ptr();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  {
+    const c10::WarningUtils::WarningHandlerGuard guard(&last);
+    internal::share_with_group(all, *group_.process_group());
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(last.text,
+            "a reduction will not be in place: share 4000000 bytes of tensors: "
+            "fallocate: file too large: raise `ulimit -f`");
+  EXPECT_EQ(all.const_data_ptr(), place);
+  all_reduce(all, ReduceOp::SUM, {.group = group_});
+  EXPECT_TRUE(all.eq(get_world_size()).all().item<bool>());
 }
 
 TEST_F(ShmMultirankTest, ASharedTensorOutlivesItsGroup) {
