@@ -152,7 +152,9 @@ TEST_F(ShmMultirankTest, OnlyTensorsThatUseTheirWholeStorageMove) {
     const void* const before =
         one.defined() && one.layout() == at::kStrided ? one.const_data_ptr() : nullptr;
     internal::share_with_group(one, *group_.process_group());
-    if (before != nullptr) EXPECT_EQ(one.const_data_ptr(), before);
+    if (before != nullptr) {
+      EXPECT_EQ(one.const_data_ptr(), before);
+    }
   }
 }
 

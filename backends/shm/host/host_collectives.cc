@@ -1,9 +1,9 @@
 #include "backends/shm/host/host_collectives.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
+#include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
 
@@ -202,7 +202,7 @@ bool HostCollectives::all_reduce_in_place(std::byte* data, std::size_t count, co
     // Those of the others must not change, and a sum of them must not count.
     watch.check_failed();
     reduce_in_place(count, how, facts, watch);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    full_fence();  // A failure came before what the program wrote.
     watch.check_failed();
     return true;
   } catch (...) {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
 #include "common/os/cpu_set.h"
@@ -161,6 +162,8 @@ void HostGroup::run(Clock::time_point deadline, const Call& call) {
 
 void HostGroup::fail(const HostError& error) {
   ranks_.fail(error);
+  // Then the program may write to tensors that other ranks reduce in place.
+  full_fence();
   wake_everybody();
 }
 

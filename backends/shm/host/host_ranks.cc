@@ -30,8 +30,6 @@ void store_failure(Heading& heading, const std::string& reason) {
   std::memcpy(heading.reason.data(), reason.data(), size);
   heading.reason[size] = '\0';
   heading.state.store(RankState::kFailed, std::memory_order_release);
-  // The program may now write to tensors that peers reduce in place; see check_failed().
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 HostRanks::HostRanks(int me, std::vector<int> names, std::vector<RankMemory*> memories,

@@ -112,7 +112,7 @@ class SharedBlocks::Block : public SharedBlock {
   ~Block() override {
     if (::getpid() != own_->process) return;  // A child of fork() frees its mapping alone.
     const std::lock_guard lock(own_->mutex);
-    own_->blocks.erase(data());
+    own_->blocks.erase(mapping_.data());
     free_range(own_->file.get(), begin_, mapping_.bytes());
   }
   std::byte* data() const override { return mapping_.data(); }
