@@ -14,7 +14,9 @@ void share_with_group(const at::Tensor& tensor, c10d::ProcessGroup& group) {
   auto* const shares = dynamic_cast<SharesTensors*>(backend.get());
   if (shares == nullptr) return;
   const auto done = shares->share(tensor);
-  if (!done) TORCH_WARN("a reduction will not be in place: ", done.error().message);
+  if (!done) {
+    TORCH_WARN("a reduction will not be in place: ", done.error().message);
+  }
 }
 
 }  // namespace distrun::internal
