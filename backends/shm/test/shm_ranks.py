@@ -372,12 +372,13 @@ def lateness():
     """Rank 2, which is rank 1 of the group, does not enter a collective."""
     start()
     group = dist.new_group([0, 2])  # The ranks may need time to meet.
-    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(milliseconds=300), group)
+    options = dist.distributed_c10d.AllreduceOptions()
+    options.timeout = datetime.timedelta(milliseconds=300)
     if RANK > 0:
         sys.stdin.read()
     else:
         try:
-            dist.all_reduce(torch.ones(2), group=group)
+            group.allreduce([torch.ones(2)], options).wait()
         except dist.DistBackendError as error:
             print(f"rank {RANK}: {error}", flush=True)
 
