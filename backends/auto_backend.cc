@@ -8,7 +8,7 @@
 namespace distrun::internal {
 
 c10::intrusive_ptr<c10d::Backend> make_auto_backend(const BackendRequest& request) {
-  // Gloo has keys of its own.
+  // Gloo uses other keys.
   BackendRequest for_shm = request;
   for_shm.store = c10::make_intrusive<c10d::PrefixStore>("shm", request.store);
   if (auto shm = make_shm_backend_on_one_host(for_shm)) return shm;

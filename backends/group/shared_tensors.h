@@ -22,7 +22,7 @@ class SharesTensors {
 };
 
 // Does nothing if the group's backend reduces nothing in place, or if the tensor is not one that
-// can be moved. Warns if there is no memory.
+// can be moved. Warns if it cannot allocate memory.
 void share_with_group(const at::Tensor& tensor, c10d::ProcessGroup& group);
 
 }  // namespace distrun::internal

@@ -182,6 +182,7 @@ class DistrunShmTest(unittest.TestCase):
 
     def test_training_reduces_in_place(self):
         self.ok(self.place.launch(2, RANKS, "in_place"))
+        self.ok(self.place.launch(2, RANKS, "sparse"))
 
     def test_a_killed_rank_is_named(self):
         [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures"))

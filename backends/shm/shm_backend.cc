@@ -97,6 +97,7 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Hos
 }
 
 Result<void> ShmBackend::share(const at::Tensor& tensor) {
+  if (tensor.nbytes() < kInPlaceBytes) return {};
   const auto* before = static_cast<const std::byte*>(tensor.const_data_ptr());
   if (group_->blocks().place_of(before, tensor.nbytes())) return {};
   auto block = group_->blocks().allocate(tensor.nbytes());

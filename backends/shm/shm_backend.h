@@ -55,7 +55,7 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
                                     const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
 
-  // Does nothing to a tensor that is shared already.
+  // Does nothing to a tensor that is shared already, or too small to be reduced in place.
   Result<void> share(const at::Tensor& tensor) override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;

@@ -1,4 +1,5 @@
 // The backend shm of a group with one rank, called as c10d calls it, and ranks that do not meet.
+#include <future>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,33 @@ TEST_F(ShmTest, LeavesNoKeysForALaterGroup) {
   const auto store = new_store();
   make_backend("shm", request_for(1, store));
   EXPECT_EQ(store->getNumKeys(), 0);
+}
+
+// Rank 1 is slow to delete its key.
+class SlowToDelete : public c10d::HashStore {
+ public:
+  bool deleteKey(const std::string& key) override {
+    if (key == "1") has_returned_.get_future().wait_for(std::chrono::milliseconds(200));
+    return HashStore::deleteKey(key);
+  }
+  void rank_0_returns() { has_returned_.set_value(); }
+
+ private:
+  std::promise<void> has_returned_;
+};
+
+// Otherwise, the next group of rank 0 could meet the last one of rank 1.
+TEST_F(ShmTest, NoRankReturnsBeforeAllHaveLeftTheStore) {
+  const auto store = c10::make_intrusive<SlowToDelete>();
+  BackendRequest request = request_for(2, store);
+  request.timeout = std::chrono::seconds(30);
+  BackendRequest other = request;
+  other.rank = 1;
+  const auto rank_1 = std::async(std::launch::async, [&] { return make_backend("shm", other); });
+  const auto mine = make_backend("shm", request);
+  EXPECT_EQ(store->getNumKeys(), 0);
+  store->rank_0_returns();
+  rank_1.wait();
 }
 
 TEST_F(ShmTest, ATensorMayHaveAnyStrides) {

@@ -14,9 +14,7 @@ namespace {
 // Up to this size, every rank reduces everything: that costs one phase, and parts cost two.
 constexpr std::size_t kAtOnceBytes = std::size_t{64} * 1024;
 
-// From this size on, a phase to find out where the data are costs little.
-constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
-// What is reduced and copied while it is in the first-level cache.
+// Data of this size stay in the first-level cache while they are reduced and copied.
 constexpr std::size_t kInPlaceStepBytes = std::size_t{16} * 1024;
 
 // Empty tensors have no address.
@@ -198,15 +196,16 @@ bool HostCollectives::all_reduce_in_place(std::byte* data, std::size_t count, co
                                           const CallFacts& facts, Watch& watch) {
   try {
     if (!find_in_place(data, facts, watch)) return false;
-    // A rank that has failed does not wait for the others, so its data may be the program's again.
-    // Those of the others must not change, and a sum of them must not count.
+    // A rank that has failed does not wait for the others: its data may be the program's again.
     watch.check_failed();
     reduce_in_place(count, how, facts, watch);
     full_fence();  // A failure came before what the program wrote.
     watch.check_failed();
     return true;
   } catch (...) {
-    blocks_.detach(data);  // From ranks that go on.
+    // The others may go on, with the data as they are. If there is no memory to detach them,
+    // check_failed() keeps what the program writes next from becoming a result.
+    blocks_.detach(data);
     throw;
   }
 }

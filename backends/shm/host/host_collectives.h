@@ -42,6 +42,9 @@ std::string described(const CallFacts& facts);
 
 inline constexpr std::uint8_t kAnyElement = 255;
 
+// Smaller data are not reduced in place: a phase to find out where the data are costs too much.
+inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
+
 class HostCollectives {
  public:
   using Const = const std::byte*;
@@ -97,7 +100,7 @@ class HostCollectives {
                           const CallFacts& facts, Watch& watch);
   // Finds the data of all ranks, if they are in a block on each.
   bool find_in_place(std::byte* data, const CallFacts& facts, Watch& watch);
-  // Reduces this rank's part of what was found, and writes it to all ranks.
+  // Reduces this rank's part of the data that were found, and writes it to all ranks.
   void reduce_in_place(std::size_t count, const Reducing& how, const CallFacts& facts,
                        Watch& watch);
   // False, on all ranks, if the data of some rank are not in a block.

@@ -177,7 +177,6 @@ void SharedBlocks::detach(const std::byte* data) noexcept {
     ::munmap(copy, span.bytes);
     return;
   }
-  free_range(own_->file.get(), span.block, span.bytes);
   own_->blocks.erase(found);
 }
 

@@ -28,9 +28,9 @@ namespace distrun::shm {
 
 // Where bytes are in the file of a rank. Without a block, `block_bytes` is zero.
 struct BlockPlace {
-  std::uint64_t block = 0;  // Where the block begins in the file.
+  std::uint64_t block = 0;  // Where the block starts in the file.
   std::uint64_t block_bytes = 0;
-  std::uint64_t begin = 0;  // Where the bytes begin in the block.
+  std::uint64_t begin = 0;  // Where the bytes start in the block.
 
   explicit operator bool() const { return block_bytes != 0; }
   friend auto operator<=>(const BlockPlace&, const BlockPlace&) = default;
@@ -58,8 +58,9 @@ class SharedBlocks {
   // Without a block unless all the bytes are in one block of this rank.
   BlockPlace place_of(const std::byte* data, std::size_t bytes) const;
 
-  // Other ranks no longer see what is written to the block, and what they write is not seen here.
-  // Does nothing if `data` are in no block, or without memory for a copy.
+  // From now on, other ranks do not see what is written to the block, and what they write is not
+  // seen here. They still see its contents. Does nothing if `data` are in no block, or if there is
+  // no memory for a copy.
   void detach(const std::byte* data) noexcept;
 
   // The bytes of a rank, which it has told. Throws HostError if they cannot be there.
@@ -69,7 +70,7 @@ class SharedBlocks {
   struct Own;
   class Block;
   class Mapping;
-  using Key = std::pair<std::uint64_t, std::uint64_t>;  // Begin and bytes of a block.
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // Place and size of a block.
 
   const std::vector<RankRegion>& regions_;
   const int rank_;

@@ -141,6 +141,9 @@ TEST_F(SharedBlocksTest, ADetachedBlockKeepsItsContentsToItself) {
   std::byte* const seen = ones.data_of(0, place, kBytes);
   zeros.detach(block->data() + 10);
   EXPECT_EQ(block->data()[0], std::byte{42});
+  block->data()[1] = std::byte{44};
+  EXPECT_EQ(seen[0], std::byte{42});
+  EXPECT_EQ(seen[1], std::byte{0});
   seen[0] = std::byte{43};
   EXPECT_EQ(block->data()[0], std::byte{42});
   EXPECT_FALSE(zeros.place_of(block->data(), kBytes));

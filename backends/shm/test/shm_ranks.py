@@ -334,6 +334,21 @@ def in_place():
     dist.destroy_process_group()
 
 
+def sparse():
+    """DistributedDataParallel with the hook, and gradients that are sparse."""
+    start()
+    embedding = torch.nn.Embedding(6, 2, sparse=True)
+    ddp = torch.nn.parallel.DistributedDataParallel(embedding)
+    ddp.register_comm_hook(dist.group.WORLD, distrun.shm.allreduce_hook)
+    ddp(torch.tensor([0, 1 + RANK])).sum().backward()
+    expected = torch.zeros(6, 2)
+    expected[0] = 1
+    expected[1:1 + SIZE] = 1 / SIZE
+    torch.testing.assert_close(embedding.weight.grad.to_dense(), expected)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def mapped_file(address):
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -399,7 +414,7 @@ def leaving():
     start()
     tensor = torch.ones(2)
     work = dist.all_reduce(tensor, async_op=True)
-    work.get_future().then(lambda _: time.sleep(0.01))
+    work.get_future().then(lambda _: None)
     work.wait()
     dist.barrier()
 
