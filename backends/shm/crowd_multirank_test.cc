@@ -4,7 +4,6 @@
 // Environment: DISTRUN_RANDOM_COLLECTIVES is the number of steps (default 200), DISTRUN_SEED the
 // seed (default 0).
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <numeric>
@@ -17,17 +16,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "backends/shm/test/settings.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
 #include "distrun/point_to_point.h"
 
 namespace distrun::shm {
 namespace {
-
-int setting(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 class ShmCrowdMultirankTest : public MultirankTest {
  protected:
@@ -152,8 +147,8 @@ class ShmCrowdMultirankTest : public MultirankTest {
 
 TEST_F(ShmCrowdMultirankTest, RandomCollectivesAndMessagesInRandomGroupsGiveTheirResults) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
-  const int count = setting("DISTRUN_RANDOM_COLLECTIVES", 200);
-  const auto seed = static_cast<unsigned>(setting("DISTRUN_SEED", 0));
+  const int count = test::number_in("DISTRUN_RANDOM_COLLECTIVES", 200);
+  const auto seed = static_cast<unsigned>(test::number_in("DISTRUN_SEED", 0));
   shared_.seed(seed);
   own_.seed(seed * 64 + static_cast<unsigned>(get_rank()) + 1);
   std::vector<int> all(static_cast<std::size_t>(get_world_size()));

@@ -4,7 +4,6 @@
 //
 // Environment: DISTRUN_RANDOM_COLLECTIVES is the number of collectives (default 300), DISTRUN_SEED
 // the seed (default 0).
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <numeric>
@@ -18,6 +17,7 @@
 
 #include "backends/group/shared_tensors.h"
 #include "backends/shm/test/reduced_in_order.h"
+#include "backends/shm/test/settings.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/collectives.h"
 
@@ -25,11 +25,6 @@ namespace distrun::shm {
 namespace {
 
 using c10d::ReduceOp;
-
-int number_in(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 struct GroupPair {
   Group shm, gloo;
@@ -304,8 +299,8 @@ class Runs {
 class ShmDifferentialMultirankTest : public MultirankTest {};
 
 TEST_F(ShmDifferentialMultirankTest, RandomCollectivesGiveTheResultsOfGloo) {
-  const int count = number_in("DISTRUN_RANDOM_COLLECTIVES", 300);
-  const auto seed = static_cast<unsigned>(number_in("DISTRUN_SEED", 0));
+  const int count = test::number_in("DISTRUN_RANDOM_COLLECTIVES", 300);
+  const auto seed = static_cast<unsigned>(test::number_in("DISTRUN_SEED", 0));
   const auto both = [](const std::vector<int>& ranks) {
     return GroupPair{new_group(ranks, {.backend = "shm"}), new_group(ranks, {.backend = "gloo"})};
   };

@@ -98,6 +98,15 @@ class DistrunShmTest(unittest.TestCase):
         [folder] = (self.place.path / "cache").iterdir()
         self.assertEqual({each.name for each in folder.iterdir()}, {"lock", "distrun_shm.so"})
 
+    def test_what_a_killed_process_left_is_removed(self):
+        changes = {"DISTRUN_SHM_CACHE": str(self.place.path / "killed"), "CXX": "false"}
+        import_it = "try:\n import distrun.shm\nexcept ImportError: pass"
+        self.ok(self.place.python(import_it, **changes))
+        [folder] = (self.place.path / "killed").iterdir()
+        (folder / "tmpleft").mkdir()
+        self.ok(self.place.python(import_it, **changes))
+        self.assertEqual({each.name for each in folder.iterdir()}, {"lock", "failed"})
+
     def test_a_later_import_compiles_nothing_and_is_silent(self):
         done = self.place.python("import distrun.shm", CXX="/nowhere/c++")
         self.ok(done)
@@ -119,6 +128,8 @@ class DistrunShmTest(unittest.TestCase):
                  "distrun.shm: requires PyTorch 2.11 or newer; this is 2.10.1"),
                 (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": "nothing-here -O1"},
                  "distrun.shm: there is no compiler nothing-here, which the environment variable CXX names"),
+                (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": "g++ '"},
+                 "distrun.shm: the environment variable CXX is not a command: No closing quotation"),
                 (import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new"), "CXX": str(no_program)},
                  "distrun.shm: cannot run the compiler"),
                 ("import os, torch; os.environ['PATH'] = '/nowhere'; " + import_it, {"DISTRUN_SHM_CACHE": str(self.place.path / "new")},

@@ -123,7 +123,10 @@ def _locked(path: Path):
 
 
 def _compiler() -> list:
-    chosen = os.environ.get("CXX", "").split() and shlex.split(os.environ["CXX"])
+    try:
+        chosen = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise BuildError(f"the environment variable CXX is not a command: {error}") from error
     for command in [chosen] if chosen else [[name] for name in _COMPILERS]:
         if shutil.which(command[0]):
             return command
@@ -145,6 +148,8 @@ def _units(sources: Path, names: list) -> dict:
 def _compile(sources: Path, names: list, folder: Path, target: Path) -> None:
     """Makes `target`, or else a file "failed" with the compiler's output."""
     compiler = _compiler()
+    for left in folder.glob("tmp*"):  # Of a process that was killed.
+        shutil.rmtree(left, ignore_errors=True)
     torch_folder = Path(torch.__file__).absolute().parent
     flags = [*_FLAGS, _abi_flag(), "-I", str(_STANDINS), "-I", str(sources), "-I", str(sources / "include"),
              "-isystem", str(torch_folder / "include")]
