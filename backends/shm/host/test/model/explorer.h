@@ -129,19 +129,7 @@ struct Litmus {
 std::vector<std::string> needless_orders(const std::vector<Litmus>& all);
 
 // For hooks.cc.
-enum class Kind { kLoad, kStore, kUpdate, kCompare, kSleep, kAsleep, kWake, kLock, kUnlock };
-enum class Update { kExchange, kAdd, kSubtract, kAnd, kOr, kXor };
-struct Operation {
-  Kind kind = Kind::kLoad;
-  const void* address = nullptr;
-  const void* caller = nullptr;
-  int bytes = 0;
-  int order = 0;  // A std::memory_order.
-  int failure_order = 0;
-  Update update = Update::kExchange;
-  std::uint64_t value = 0;     // That is written, or to sleep on.
-  std::uint64_t expected = 0;  // Of kCompare.
-};
+struct Operation;
 // Whether a thread of a program runs and uses shared memory.
 bool is_modeled(const void* address);
 bool is_running();

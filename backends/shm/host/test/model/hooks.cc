@@ -11,6 +11,7 @@
 
 #include "backends/shm/host/futex.h"
 #include "backends/shm/host/test/model/explorer.h"
+#include "backends/shm/host/test/model/operation.h"
 
 namespace distrun::shm {
 
@@ -22,6 +23,11 @@ void check_read(const void* address, std::size_t bytes) {
 }
 void check_write(const void* address, std::size_t bytes) {
   if (is_modeled(address)) access(address, bytes, /*is_write=*/true);
+}
+
+int run_on_mutex(Kind kind, const void* mutex) {
+  if (has_mutexes()) run({.kind = kind, .address = mutex});
+  return 0;
 }
 
 }  // namespace
@@ -44,12 +50,11 @@ void pause_briefly() { model::pause(); }
 // NOLINTBEGIN: the names are those that the compiler uses.
 using distrun::shm::model::check_read;
 using distrun::shm::model::check_write;
-using distrun::shm::model::has_mutexes;
 using distrun::shm::model::is_modeled;
 using distrun::shm::model::is_running;
 using distrun::shm::model::Kind;
-using distrun::shm::model::Operation;
 using distrun::shm::model::run;
+using distrun::shm::model::run_on_mutex;
 using distrun::shm::model::Update;
 
 extern "C" {
@@ -177,17 +182,11 @@ int __wrap_sched_yield() {
 
 int __real_pthread_mutex_lock(pthread_mutex_t*);
 int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
-  if (!is_running()) return __real_pthread_mutex_lock(mutex);
-  if (!has_mutexes()) return 0;
-  run({.kind = Kind::kLock, .address = mutex});
-  return 0;
+  return is_running() ? run_on_mutex(Kind::kLock, mutex) : __real_pthread_mutex_lock(mutex);
 }
 int __real_pthread_mutex_unlock(pthread_mutex_t*);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
-  if (!is_running()) return __real_pthread_mutex_unlock(mutex);
-  if (!has_mutexes()) return 0;
-  run({.kind = Kind::kUnlock, .address = mutex});
-  return 0;
+  return is_running() ? run_on_mutex(Kind::kUnlock, mutex) : __real_pthread_mutex_unlock(mutex);
 }
 
 // std::thread's. The mailbox's own thread never gets to run: the threads that wait do its work.

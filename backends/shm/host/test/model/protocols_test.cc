@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,75 +73,67 @@ void begin_phase(Phases& phases, int phase, Watch& watch) {
   phases.publish();
 }
 
-// Each rank reads what every rank published, in each phase.
-Program all_read_all(int ranks, int count, const WaitPolicy& policy) {
+// Each rank runs this with its phases.
+Program on_each_rank(int ranks, const WaitPolicy& policy,
+                     const std::function<void(Phases&, Watch&)>& act) {
   return [=](Execution& execution) {
     const MemorySizes sizes = sizes_for(ranks);
     const auto memories = memories_of(execution, sizes);
     for (int rank = 0; rank < ranks; ++rank) {
       auto& phases = execution.kept<Phases>(memories, sizes, rank, policy);
-      execution.thread([&phases, ranks, count] {
+      execution.thread([&phases, act] {
         NoWatch watch;
-        for (int phase = 1; phase <= count; ++phase) {
-          begin_phase(phases, phase, watch);
-          phases.wait_for_all(watch);
-          for (int other = 0; other < ranks; ++other) check_phase(phases, other, phase);
-        }
+        act(phases, watch);
       });
     }
   };
+}
+
+// Each rank reads what every rank published, in each phase.
+Program all_read_all(int ranks, int count, const WaitPolicy& policy) {
+  return on_each_rank(ranks, policy, [ranks, count](Phases& phases, Watch& watch) {
+    for (int phase = 1; phase <= count; ++phase) {
+      begin_phase(phases, phase, watch);
+      phases.wait_for_all(watch);
+      for (int other = 0; other < ranks; ++other) check_phase(phases, other, phase);
+    }
+  });
 }
 
 // Each rank reads from one rank alone, as in a broadcast of several chunks.
 Program all_read_root(int ranks, int count, const WaitPolicy& policy) {
-  return [=](Execution& execution) {
-    const MemorySizes sizes = sizes_for(ranks);
-    const auto memories = memories_of(execution, sizes);
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& phases = execution.kept<Phases>(memories, sizes, rank, policy);
-      execution.thread([&phases, count] {
-        NoWatch watch;
-        for (int phase = 1; phase <= count; ++phase) {
-          begin_phase(phases, phase, watch);
-          if (phases.rank() == 0) continue;
-          phases.wait_for(0, watch);
-          check_phase(phases, 0, phase);
-        }
-      });
+  return on_each_rank(ranks, policy, [count](Phases& phases, Watch& watch) {
+    for (int phase = 1; phase <= count; ++phase) {
+      begin_phase(phases, phase, watch);
+      if (phases.rank() == 0) continue;
+      phases.wait_for(0, watch);
+      check_phase(phases, 0, phase);
     }
-  };
+  });
 }
 
 // As a reduction does: what a phase published is read while the next one is written.
 Program reads_last_phase_during_next(int ranks, int count, const WaitPolicy& policy) {
-  return [=](Execution& execution) {
-    const MemorySizes sizes = sizes_for(ranks);
-    const auto memories = memories_of(execution, sizes);
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& phases = execution.kept<Phases>(memories, sizes, rank, policy);
-      execution.thread([&phases, ranks, count] {
-        NoWatch watch;
-        for (int phase = 1; phase <= count; phase += 2) {
-          begin_phase(phases, phase, watch);
-          phases.wait_for_all(watch);
-          std::vector<const std::byte*> sources;
-          for (int other = 0; other < ranks; ++other) sources.push_back(phases.slot(other));
-          std::byte* slot = phases.begin({.bytes = static_cast<std::uint64_t>(phase) + 1}, watch);
-          for (int other = 0; other < ranks; ++other) {
-            require(*sources[static_cast<std::size_t>(other)] == value_of(other, phase),
-                    "a slot keeps the bytes of the last phase");
-          }
-          *slot = value_of(phases.rank(), phase + 1);
-          *phases.inline_bytes() = *slot;
-          phases.publish();
-          for (int other = 0; other < ranks; ++other) {
-            phases.wait_for(other, watch);
-            check_phase(phases, other, phase + 1);
-          }
-        }
-      });
+  return on_each_rank(ranks, policy, [ranks, count](Phases& phases, Watch& watch) {
+    for (int phase = 1; phase <= count; phase += 2) {
+      begin_phase(phases, phase, watch);
+      phases.wait_for_all(watch);
+      std::vector<const std::byte*> sources;
+      for (int other = 0; other < ranks; ++other) sources.push_back(phases.slot(other));
+      std::byte* slot = phases.begin({.bytes = static_cast<std::uint64_t>(phase) + 1}, watch);
+      for (int other = 0; other < ranks; ++other) {
+        require(*sources[static_cast<std::size_t>(other)] == value_of(other, phase),
+                "a slot keeps the bytes of the last phase");
+      }
+      *slot = value_of(phases.rank(), phase + 1);
+      *phases.inline_bytes() = *slot;
+      phases.publish();
+      for (int other = 0; other < ranks; ++other) {
+        phases.wait_for(other, watch);
+        check_phase(phases, other, phase + 1);
+      }
     }
-  };
+  });
 }
 
 std::vector<Litmus> phases_litmus() {
