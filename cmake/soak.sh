@@ -4,7 +4,9 @@
 #   cmake/soak.sh [SLICE…]     the named slices, or all, one after the other; each takes half an hour at most
 #
 #   launcher   the launcher and its processes              runner    `distrun test`, and all suites
-#   ranks      tests on several ranks                      backends  groups, collectives, the store and its clients
+#   ranks, ranks-ddp, ranks-training  tests on several ranks: of groups and backends; of DDP, its hooks and optimizers;
+#              of FSDP, checkpoints, pipelines and the rest of training
+#   backends   groups, collectives, the store and its clients
 #   sharing    shared tensors, queues and spawn            fuzz      random bytes to our store
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
@@ -15,13 +17,13 @@
 #   nodes      the same on two nodes
 #   shm        random collectives of the backends shm and gloo; with 16 ranks, also messages and random groups
 #
-# With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
+# With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy, and repeats tests half as often.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
 # DISTRUN_JOIN_PATTERNS (200), DISTRUN_RANDOM_COLLECTIVES (30000), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${BUILD:-build} times=${TIMES:-20}
+build=${BUILD:-build}
 python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
 say() { printf 'distrun: %s\n' "$*" >&2; }
 
@@ -50,7 +52,11 @@ runner() {
   repeat '^selftest_test'
   [ ! -x "$build/distrun-suites" ] || "$build/distrun" test --repeat "$times" | grep -v '^PASS '
 }
-ranks() { repeat 'multirank_test'; }
+of_ddp='^(ddp|ddp_zero_hook|comm_hooks|zero_redundancy|averaging|apply_optimizer_in_backward)_multirank_test'
+of_training='^(parallel|fsdp|pipeline|checkpoint|sync_batch_norm|tensor_parallel|device_mesh|sharded_tensor)_multirank_test'
+ranks() { repeat 'multirank_test' -E "$of_ddp|$of_training"; }
+ranks-ddp() { repeat "$of_ddp"; }
+ranks-training() { repeat "$of_training"; }
 backends() { repeat '^backends_test'; }
 sharing() { repeat '^sharing_test|^spawn_test'; }
 
@@ -107,11 +113,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes shm fuzz
-  launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
+[ $# -gt 0 ] || slices=(launcher runner ranks ranks-ddp ranks-training backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes shm fuzz
+  launcher-busy runner-busy ranks-busy ranks-ddp-busy ranks-training-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | shm | fuzz) ;;
+    launcher | runner | ranks | ranks-ddp | ranks-training | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | shm | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2
@@ -126,6 +132,8 @@ for slice in "${slices[@]}"; do
       busy+=($!)
     done
   fi
+  times=${TIMES:-20}
+  [ -z "${busy[*]}" ] || times=$(((times + 1) / 2))
   "${slice%-busy}"
   rest
 done

@@ -1,37 +1,23 @@
 // Checkpoints of sharded models, on every rank of a run, and loaded on other numbers of ranks.
-#include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include "common/test/folder.h"
-#include "distrun/async_checkpoint.h"
 #include "distrun/checkpoint.h"
 #include "distrun/device_mesh.h"
 #include "distrun/tensor_parallel.h"
 #include "distrun/zero_redundancy_optimizer.h"
-#include "parallel/checkpoint/checkpoint_folder.h"
-#include "parallel/checkpoint/folder_lock.h"
-#include "parallel/checkpoint/save_plan.h"
+#include "parallel/checkpoint/test/checkpoint_multirank_fixture.h"
 #include "parallel/fsdp/test/fsdp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
 
-namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Sharded = FullyShardedDataParallel<ShardedNet>;
 
 // Both layers have sizes that 1, 2 and 3 ranks divide.
@@ -54,40 +40,8 @@ struct WholeMlpImpl : torch::nn::Module {
   }
 };
 
-class CheckpointMultirankTest : public FsdpMultirankTest {
+class CheckpointMultirankTest : public CheckpointMultirankFixture {
  protected:
-  // The folder of rank 0.
-  void SetUp() override {
-    FsdpMultirankTest::SetUp();
-    folder_ = std::make_unique<testing::Folder>();
-    path_ = broadcast_bytes(folder_->path(), 0) + "/last";
-  }
-  void TearDown() override {
-    if (is_initialized()) barrier();  // No rank removes the folder while others read.
-    folder_.reset();
-    FsdpMultirankTest::TearDown();
-  }
-
-  static CheckpointState state_of(torch::nn::Module& module) {
-    CheckpointState state;
-    state.add_module(module);
-    return state;
-  }
-  static CheckpointState state_of(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
-    CheckpointState state = state_of(module);
-    state.add_optimizer(optimizer, module);
-    return state;
-  }
-  static CheckpointState state_of(const at::Tensor& tensor) {
-    CheckpointState state;
-    state.add("x", tensor);
-    return state;
-  }
-  static std::vector<int> first_ranks(int count) {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < count; ++rank) ranks.push_back(rank);
-    return ranks;
-  }
   static Sharded sharded(const Group& group = {}) {
     return Sharded(sharded_net({.process_group = group}), {.process_group = group});
   }
@@ -99,16 +53,6 @@ class CheckpointMultirankTest : public FsdpMultirankTest {
       optimizer.step();
     }
   }
-  std::vector<std::string> names_beside() const {
-    std::vector<std::string> names;
-    for (const auto& one : fs::directory_iterator(fs::path(path_).parent_path())) {
-      names.push_back(one.path().filename().string());
-    }
-    return names;
-  }
-
-  std::unique_ptr<testing::Folder> folder_;
-  std::string path_;
 };
 
 TEST_F(CheckpointMultirankTest, ACheckpointOfAllRanksLoadsOnEveryNumberOfRanks) {
@@ -247,114 +191,6 @@ TEST_F(CheckpointMultirankTest, ASharedOptimizerContinuesAfterTwoSavesAndAsAPlai
   }
 }
 
-// A load that fails leaves the optimizer as it is.
-TEST_F(CheckpointMultirankTest, AFailedLoadDoesNotChangeTheOptimizer) {
-  torch::nn::Linear net(3, 2), other(4, 2);
-  torch::optim::Adam optimizer(net->parameters()),
-      of_other(other->parameters(), torch::optim::AdamOptions().amsgrad(true));
-  other->forward(at::ones({1, 4})).sum().backward();
-  of_other.step();
-  save_checkpoint(path_, state_of(*other, of_other));
-  net->forward(at::ones({1, 3})).sum().backward();
-  optimizer.step();
-  CheckpointState state = state_of(*net, optimizer);
-  const auto of_weight = [&]() -> torch::optim::AdamParamState& {
-    return dynamic_cast<torch::optim::AdamParamState&>(
-        *optimizer.state().at(net->weight.unsafeGetTensorImpl()));
-  };
-  const at::Tensor average = of_weight().exp_avg().clone();
-  EXPECT_THROW(load_checkpoint(path_, state), c10::ValueError);
-  EXPECT_EQ(optimizer.state().size(), 2);
-  EXPECT_EQ(of_weight().step(), 1);
-  EXPECT_TRUE(of_weight().exp_avg().equal(average));
-  EXPECT_FALSE(of_weight().max_exp_avg_sq().defined());  // The checkpoint has it.
-  torch::optim::Adam without_state(net->parameters());
-  CheckpointState of_new = state_of(*net, without_state);
-  EXPECT_THROW(load_checkpoint(path_, of_new), c10::ValueError);
-  EXPECT_TRUE(without_state.state().empty());
-}
-
-// The headers are in the first MiB of the files, and are not damaged.
-TEST_F(CheckpointMultirankTest, ALoadOfDamagedValuesLeavesNoStateInANewOptimizer) {
-  torch::nn::Linear net(1024, 1024);
-  torch::optim::SGD saved(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  net->forward(at::ones({1, 1024})).sum().backward();
-  saved.step();
-  save_checkpoint(path_, state_of(*net, saved));
-  if (get_rank() == 0) {
-    for (const auto& one : fs::directory_iterator(path_)) {
-      if (fs::file_size(one.path()) < 2 << 20) continue;
-      std::fstream file(one.path(), std::ios::binary | std::ios::in | std::ios::out);
-      file.seekp(-1, std::ios::end);
-      file.put('x');
-    }
-  }
-  barrier();
-  torch::optim::SGD fresh(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  CheckpointState state = state_of(*net, fresh);
-  EXPECT_THAT(error_of([&] { load_checkpoint(path_, state); }),
-              HasSubstr("is damaged: the checksum of bytes "));
-  EXPECT_TRUE(fresh.state().empty());
-}
-
-TEST_F(CheckpointMultirankTest, ErrorsOfASubgroupNameGlobalRanks) {
-  if (get_world_size() < 3) return;
-  const Group group = new_group({1, 2});
-  if (!group.is_member()) return;
-  CheckpointState state = state_of(at::zeros({2 + get_rank()}));
-  EXPECT_EQ(
-      error_of<c10::ValueError>([&] { save_checkpoint(path_, state, {.process_group = group}); }),
-      "save_checkpoint: 'x' has sizes [3] on rank 1 and [4] on rank 2; expected the same "
-      "sizes");
-}
-
-TEST_F(CheckpointMultirankTest, RanksThatPassDifferentPathsThrow) {
-  const std::string own = path_ + std::to_string(get_rank());
-  const std::string error =
-      error_of<c10::ValueError>([&] { save_checkpoint(own, state_of(at::zeros({1}))); });
-  if (get_world_size() == 1) return;
-  EXPECT_EQ(error, "save_checkpoint: rank 0 saves to '" + path_ + "0' and rank 1 to '" + path_ +
-                       "1'; expected the same path");
-  save_checkpoint(path_ + "0", state_of(at::zeros({1})));
-  CheckpointState state = state_of(at::zeros({1}));
-  EXPECT_EQ(error_of<c10::ValueError>([&] { load_checkpoint(own, state); }),
-            "load_checkpoint: rank 1: the path is '" + path_ + "1', and '" + path_ +
-                "0' on rank 0; expected the same path");
-}
-
-// Only rank 0 cannot copy its state.
-TEST_F(CheckpointMultirankTest, AnErrorOfTheStateOnOneRankIsOneOnAll) {
-  torch::nn::Linear net(3, 2);
-  torch::optim::Adam optimizer(net->parameters());
-  net->forward(at::ones({1, 3})).sum().backward();
-  optimizer.step();
-  CheckpointState state = state_of(*net, optimizer);
-  if (get_rank() == 0) state.add("optim.state.weight.step", at::zeros({}));
-  EXPECT_THAT(error_of([&] { save_checkpoint(path_, state); }),
-              HasSubstr("save_checkpoint: rank 0: CheckpointState: 'optim.state.weight.step' at [] "
-                        "is added twice; use a prefix"));
-  AsyncCheckpoint checkpoint;
-  checkpoint.save(path_, state);
-  EXPECT_THAT(error_of([&] { checkpoint.wait(); }), HasSubstr("is added twice; use a prefix"));
-}
-
-TEST_F(CheckpointMultirankTest, AnAsyncCheckpointNeedsItsGroup) {
-  auto checkpoint = std::make_unique<AsyncCheckpoint>();
-  save_checkpoint(path_, state_of(at::ones({4})));
-  barrier();
-  destroy_process_group();
-  checkpoint->save(path_, state_of(at::zeros({4})));
-  EXPECT_THAT(error_of([&] { checkpoint->wait(); }), HasSubstr("has been destroyed"));
-  checkpoint = std::make_unique<AsyncCheckpoint>();
-  init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
-  EXPECT_EQ(error_of([&] { checkpoint->save(path_, {}); }),
-            "AsyncCheckpoint: it was created before init_process_group(); create it afterwards");
-  const at::Tensor loaded = at::zeros({4});
-  CheckpointState state = state_of(loaded);
-  load_checkpoint(path_, state);  // The old one remains.
-  EXPECT_TRUE(loaded.equal(at::ones({4})));
-}
-
 TEST_F(CheckpointMultirankTest, ParametersWithoutElementsAreSaved) {
   struct EmptyImpl : torch::nn::Module {
     at::Tensor none = register_parameter("none", at::zeros({0, 3})),
@@ -410,37 +246,6 @@ TEST_F(CheckpointMultirankTest, AnOptimizerBeforeItsFirstStepLoadsAsSuch) {
   EXPECT_EQ(optimizer.state().size(), 0);
 }
 
-TEST_F(CheckpointMultirankTest, RejectsOptimizersThatItDoesNotKnow) {
-  torch::nn::Linear net(3, 2), other(3, 2);
-  CheckpointState state;
-  torch::optim::Adam of_other(other->parameters());
-  EXPECT_EQ(error_of<c10::ValueError>([&] { state.add_optimizer(of_other, *net); }),
-            "CheckpointState: the optimizer has a parameter with sizes [2, 3] that the module does "
-            "not have");
-  struct Unknown : torch::optim::Optimizer {
-    using Optimizer::Optimizer;
-    at::Tensor step(LossClosure /*closure*/) override { return {}; }
-  };
-  Unknown unknown(net->parameters(), std::make_unique<torch::optim::SGDOptions>(0.1));
-  EXPECT_EQ(error_of<c10::TypeError>([&] { state.add_optimizer(unknown, *net); }),
-            "CheckpointState: the class of the optimizer is not supported; expected SGD, Adam, "
-            "AdamW, RMSprop or Adagrad");
-}
-
-TEST_F(CheckpointMultirankTest, ASecondSaveToThePathThrowsOnAllItsRanks) {
-  AsyncCheckpoint checkpoint;
-  internal::FolderLock other;
-  if (get_rank() == 0) other = internal::begin_checkpoint(path_);
-  const std::string expected = "save_checkpoint: rank 0: another save to " + path_ +
-                               " is in progress; wait until it ends, or save elsewhere";
-  EXPECT_EQ(error_of([&] { save_checkpoint(path_, state_of(at::ones({4}))); }), expected);
-  checkpoint.save(path_, state_of(at::ones({4})));
-  EXPECT_EQ(error_of([&] { checkpoint.wait(); }), expected);
-  other.release();
-  save_checkpoint(path_, state_of(at::ones({4})));
-  EXPECT_THAT(names_beside(), ElementsAre("last"));
-}
-
 // A save ends on all ranks at once, so the next one can be that of another group.
 TEST_F(CheckpointMultirankTest, EachRankSavesAfterASaveOfAll) {
   const Group last = new_group({get_world_size() - 1});
@@ -451,177 +256,6 @@ TEST_F(CheckpointMultirankTest, EachRankSavesAfterASaveOfAll) {
     }
     barrier();
   }
-}
-
-// The last rank takes part in the collectives of a save, until the others write their files.
-TEST_F(CheckpointMultirankTest, TheFirstRankRemovesItsFilesIfAPeerIsLost) {
-  if (get_world_size() == 1) return;
-  const Group group = new_group(first_ranks(get_world_size()));
-  barrier({.group = group});
-  if (get_rank() == get_world_size() - 1) {
-    const std::vector<internal::PartFacts> none;
-    all_gather_bytes("+" + path_ + '\0' + internal::text_of(none), group);
-    broadcast_bytes("", GroupRank(0), group);
-    destroy_process_group(group);
-  } else {
-    CheckpointState state;
-    state.add("x", at::ones({4}));
-    try {
-      save_checkpoint(path_, state, {.process_group = group});
-      EXPECT_NE(get_rank(), 0);  // Another rank may have sent its report.
-    } catch (const c10::DistBackendError& error) {
-      EXPECT_THAT(error.what_without_backtrace(), StartsWith("save_checkpoint to " + path_ + ": "));
-    }
-    if (get_rank() == 0) {
-      EXPECT_THAT(names_beside(), ElementsAre());
-    }
-  }
-  barrier();
-}
-
-TEST_F(CheckpointMultirankTest, TheErrorAfterALostPeerNamesTheLoad) {
-  if (get_world_size() == 1) return;
-  save_checkpoint(path_, state_of(at::ones({4})));
-  const Group group = new_group(first_ranks(get_world_size()));
-  barrier({.group = group});
-  if (get_rank() != get_world_size() - 1) {
-    CheckpointState state = state_of(at::zeros({4}));
-    EXPECT_THAT(error_of<c10::DistBackendError>(
-                    [&] { load_checkpoint(path_, state, {.process_group = group}); }),
-                StartsWith("load_checkpoint from " + path_ + ": "));
-  }
-  abort_process_group(group);
-  barrier();
-}
-
-// As on a full disk: a file of the last rank cannot grow.
-TEST_F(CheckpointMultirankTest, IfARankCannotWriteAllThrowAndTheOldCheckpointRemains) {
-  const at::Tensor old = at::ones({4});
-  save_checkpoint(path_, state_of(old));
-  const int last = get_world_size() - 1;
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  if (get_rank() == last) {
-    const rlimit small{.rlim_cur = 1000, .rlim_max = limit.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  }
-  CheckpointState state;
-  state.add_part({"y", {get_world_size(), 1000}, {get_rank(), 0}, at::zeros({1, 1000})});
-  const std::string error = error_of([&] { save_checkpoint(path_, state); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(error, AllOf(HasSubstr("save_checkpoint: rank " + std::to_string(last) +
-                                     ": cannot write " + path_ + ".unfinished/shard-"),
-                           HasSubstr(": File too large")));
-  EXPECT_THAT(names_beside(), ElementsAre("last"));
-  const at::Tensor loaded = at::zeros({4});
-  CheckpointState to_load = state_of(loaded);
-  load_checkpoint(path_, to_load);
-  EXPECT_TRUE(loaded.equal(old));
-}
-
-// Only the last rank reads the damaged part.
-TEST_F(CheckpointMultirankTest, IfARankFindsADamagedFileAllThrow) {
-  const int last = get_world_size() - 1;
-  constexpr std::int64_t kElements = 1 << 19;  // 2 MiB, so that parts have their own blocks.
-  const auto part = [&] {
-    return CheckpointPart{
-        "x", {get_world_size(), kElements}, {get_rank(), 0}, at::rand({1, kElements})};
-  };
-  CheckpointState saved;
-  saved.add_part(part());
-  save_checkpoint(path_, saved);
-  if (get_rank() == last) {
-    std::string name = std::to_string(last + 1);
-    name =
-        "/shard-" + std::string(5 - name.size(), '0') + name + "-model-00001-of-00001.safetensors";
-    std::fstream file(path_ + name, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(-1, std::ios::end);
-    file.put('x');
-  }
-  barrier();
-  CheckpointState loaded;
-  loaded.add_part(part());
-  EXPECT_THAT(error_of([&] { load_checkpoint(path_, loaded); }),
-              AllOf(HasSubstr("load_checkpoint: rank " + std::to_string(last) + ": " + path_),
-                    HasSubstr("is damaged: the checksum of bytes "),
-                    HasSubstr("is wrong; load another checkpoint")));
-}
-
-TEST_F(CheckpointMultirankTest, AnErrorOnOneRankIsOneOnAll) {
-  CheckpointState state;
-  state.add("x", at::zeros({2 + get_rank()}));
-  const std::string error = error_of<c10::ValueError>([&] { save_checkpoint(path_, state); });
-  if (get_world_size() > 1) {
-    EXPECT_THAT(error, HasSubstr("'x' has sizes [2] on rank 0 and [3] on rank 1"));
-  }
-  save_checkpoint(path_, state_of(at::zeros({2})));
-  CheckpointState to_load;
-  to_load.add(get_rank() == 0 ? "y" : "x", at::zeros({2}));
-  EXPECT_EQ(error_of<c10::ValueError>([&] { load_checkpoint(path_, to_load); }),
-            "load_checkpoint: rank 0: " + path_ + " has no 'y'");
-}
-
-TEST_F(CheckpointMultirankTest, ARankOutsideTheGroupCannotSave) {
-  const Group first = new_group({0});
-  if (first.is_member()) return;
-  EXPECT_THAT(
-      error_of([&] { save_checkpoint(path_, {}, {.process_group = first}); }),
-      HasSubstr("a rank that is not in the group cannot save or load a checkpoint with it"));
-}
-
-// The program changes the tensors, and runs collectives, while they are saved.
-TEST_F(CheckpointMultirankTest, AnAsynchronousSaveHasTheValuesOfItsCall) {
-  AsyncCheckpoint checkpoint;
-  const at::Tensor tensor = at::zeros({1 << 20});
-  for (int step = 1; step <= 3; ++step) {
-    tensor.fill_(step);
-    checkpoint.save(path_, state_of(tensor));
-    for (int i = 0; i < 20; ++i) {
-      tensor.add_(1);
-      at::Tensor sum = at::ones({1000});
-      all_reduce(sum);
-      ASSERT_EQ(sum[0].item<int>(), get_world_size());
-    }
-    checkpoint.wait();
-    EXPECT_FALSE(checkpoint.is_saving());
-    const at::Tensor loaded = at::zeros_like(tensor);
-    CheckpointState state = state_of(loaded);
-    load_checkpoint(path_, state);
-    EXPECT_TRUE(loaded.eq(step).all().item<bool>());
-    barrier();
-  }
-}
-
-// The other ranks save later.
-TEST_F(CheckpointMultirankTest, AnAsynchronousSaveReturnsBeforeItIsDone) {
-  AsyncCheckpoint checkpoint;
-  const auto save = [&] { checkpoint.save(path_, state_of(at::ones({4}))); };
-  if (get_rank() == 0) {
-    save();
-    if (get_world_size() > 1) {
-      EXPECT_TRUE(checkpoint.is_saving());
-    }
-  }
-  rendezvous_at("rank 0 saves");
-  if (get_rank() != 0) save();
-  checkpoint.wait();
-  const at::Tensor loaded = at::zeros({4});
-  CheckpointState state = state_of(loaded);
-  load_checkpoint(path_, state);
-  EXPECT_TRUE(loaded.eq(1).all().item<bool>());
-}
-
-TEST_F(CheckpointMultirankTest, TheErrorOfAnAsynchronousSaveArrivesOnce) {
-  AsyncCheckpoint checkpoint;
-  if (get_rank() == 0) std::ofstream(path_) << "a file";
-  barrier();
-  checkpoint.save(path_, state_of(at::zeros({1})));
-  EXPECT_THAT(error_of([&] { checkpoint.save(path_ + "2", state_of(at::zeros({1}))); }),
-              HasSubstr("exists and is not a folder"));
-  checkpoint.wait();
-  EXPECT_FALSE(fs::exists(path_ + "2"));
 }
 
 }  // namespace
