@@ -1,9 +1,12 @@
 #include "backends/auto_backend.h"
 
+#include <set>
+#include <string>
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/gloo/gloo.h"
-#include "backends/shm/shm.h"
+#include "backends/hosts/hosts.h"
 
 namespace distrun::internal {
 
@@ -11,9 +14,12 @@ c10::intrusive_ptr<c10d::Backend> make_auto_backend(const BackendRequest& reques
   // Gloo uses other keys.
   BackendRequest for_shm = request;
   for_shm.store = c10::make_intrusive<c10d::PrefixStore>("shm", request.store);
-  if (auto shm = make_shm_backend_on_one_host(for_shm)) return shm;
+  ShmMeeting meeting = ShmMeeting::hold(for_shm, CanSpanHosts::kYes);
+  const std::set<std::string> hosts(meeting.hosts().begin(), meeting.hosts().end());
+  const bool share_hosts = hosts.size() < meeting.hosts().size() || request.size == 1;
+  if (share_hosts) return make_met_shm_backend(for_shm, meeting);
   auto gloo = make_gloo_backend(request);
-  leave_shm_store(for_shm);  // Now that all ranks have met.
+  meeting.leave();  // Now that all ranks have met.
   return gloo;
 }
 

@@ -3,6 +3,7 @@
 #include "backends/gloo/gloo.h"
 #include "backends/gloo/gloo_traits.h"
 #include "backends/group/registered_backends.h"
+#include "backends/hosts/hosts.h"
 #include "backends/nccl/nccl.h"
 #include "backends/shm/shm.h"
 

@@ -25,7 +25,7 @@ FOLDERS = {
     "pages": ["."],
     "recording": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
-    "backends": ["group", "shm/host", ("gloo", "nccl", "fake", "round_robin", "shm"), "."],
+    "backends": ["group", "shm/host", ("gloo", "nccl", "fake", "round_robin", "shm"), "hosts", "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["arguments", "agreement", "failure", "join", "mesh", ("averaging", "data", "ddp", "fsdp", "functional", "norm", "pipeline", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],
     "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",

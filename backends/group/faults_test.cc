@@ -147,9 +147,11 @@ class Ranks {
     environment.set("MASTER_PORT", std::to_string(store_.port()));
     environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
     environment.set("OMP_NUM_THREADS", "1");
+    if (backend_ == "hosts") environment.set("DISTRUN_HOST_ID", std::to_string(rank % 2));
+    const std::string backend = backend_ == "hosts" ? "shm" : backend_;
     UniqueFd err(::memfd_create("stderr", MFD_CLOEXEC));
     auto process = spawn_process({.executable = FAULTY_RANK,
-                                  .arguments = {FAULTY_RANK, backend_, std::to_string(plan.seed)},
+                                  .arguments = {FAULTY_RANK, backend, std::to_string(plan.seed)},
                                   .environment = environment,
                                   .in = go_.from.get(),
                                   .out = told_.to.get(),
@@ -208,7 +210,7 @@ unsigned seed_of(unsigned trial) {
   return std::random_device()();
 }
 
-// A backend and the number of the trial.
+// A backend and the number of the trial. "hosts" is shm on two hosts.
 class FaultsTest : public ::testing::TestWithParam<std::tuple<std::string, unsigned>> {};
 
 TEST_P(FaultsTest, OtherRanksFailInTimeAndNameAPeerOrTheTimeOut) {
@@ -237,6 +239,7 @@ TEST_P(FaultsTest, OtherRanksFailInTimeAndNameAPeerOrTheTimeOut) {
 
 INSTANTIATE_TEST_SUITE_P(gloo, FaultsTest, Combine(Values("gloo"), ::testing::Range(0u, 10u)));
 INSTANTIATE_TEST_SUITE_P(shm, FaultsTest, Combine(Values("shm"), ::testing::Range(0u, 10u)));
+INSTANTIATE_TEST_SUITE_P(hosts, FaultsTest, Combine(Values("hosts"), ::testing::Range(0u, 10u)));
 
 }  // namespace
 }  // namespace distrun

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "backends/shm/host/host_meeting.h"
-#include "backends/shm/shm_backend.h"
+#include "backends/shm/one_host_backend.h"
 #include "backends/shm/shm_errors.h"
 #include "common/deadline.h"
 #include "common/text/rank_list.h"
@@ -60,87 +58,77 @@ std::vector<std::string> exchange_cards(const BackendRequest& request, const std
   return cards;
 }
 
-// The ranks have told each other where they are.
-struct Told {
-  std::chrono::steady_clock::time_point deadline;
-  shm::HostMeeting meeting;
-  std::vector<std::string> cards;
-  std::vector<int> elsewhere;  // Global ranks on other hosts.
-};
+// Follows the card. Printable.
+constexpr const char* kSpansHosts = " spans-hosts";
 
-Told tell(const BackendRequest& request) {
-  const auto deadline = deadline_after(request.timeout);
-  auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
-  std::vector<std::string> cards = exchange_cards(request, meeting.card());
-  std::vector<int> elsewhere;
-  for (const int rank : meeting.elsewhere(cards)) {
-    elsewhere.push_back(request.ranks[static_cast<std::size_t>(rank)]);
-  }
-  return {deadline, std::move(meeting), std::move(cards), std::move(elsewhere)};
-}
-
-c10::intrusive_ptr<c10d::Backend> join(const BackendRequest& request, Told told) {
-  auto group = value_of(
-      shm::HostGroup::join(told.meeting, request.rank, request.ranks, told.cards, told.deadline));
-  leave_shm_store(request);
-  // No rank may find an old card of another when it makes the next group with this store.
-  shm::with_backend_errors([&] {
-    group->run(told.deadline, [](auto& collectives, auto& watch) { collectives.barrier(watch); });
-  });
-  const std::shared_ptr<shm::HostGroup> shared(group.release(), &shm::HostGroup::destroy);
-  auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
-  options->group_name = request.group_name;
-  options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
-  return c10::make_intrusive<shm::ShmBackend>(request.rank, request.size, std::move(options),
-                                              shared);
-}
+bool spans_hosts(const std::string& card) { return card.ends_with(kSpansHosts); }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
-  Told told = tell(request);
-  TORCH_CHECK_WITH(DistBackendError, told.elsewhere.empty(),
-                   "shm: ", told.elsewhere.empty() ? "" : list_of_ranks(told.elsewhere),
-                   " and rank ", request.ranks[static_cast<std::size_t>(request.rank)],
+ShmMeeting::ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline,
+                       shm::HostMeeting meeting, std::vector<std::string> cards)
+    : request_(std::move(request)),
+      deadline_(deadline),
+      meeting_(std::move(meeting)),
+      cards_(std::move(cards)),
+      hosts_(shm::HostMeeting::hosts(cards_)),
+      all_can_span_hosts_(std::all_of(cards_.begin(), cards_.end(), spans_hosts)),
+      name_(shm::HostMeeting::secret(cards_[0])) {
+  for (const int rank : meeting_.elsewhere(cards_)) {
+    elsewhere_.push_back(request_.ranks[static_cast<std::size_t>(rank)]);
+  }
+}
+
+ShmMeeting ShmMeeting::hold(const BackendRequest& request, CanSpanHosts can_span_hosts) {
+  const auto deadline = deadline_after(request.timeout);
+  auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
+  const char* more = can_span_hosts == CanSpanHosts::kYes ? kSpansHosts : "";
+  auto cards = exchange_cards(request, meeting.card() + more);
+  return {request, deadline, std::move(meeting), std::move(cards)};
+}
+
+void ShmMeeting::refuse() const {
+  TORCH_CHECK_WITH(DistBackendError, false, "shm: ", list_of_ranks(elsewhere_), " and rank ",
+                   request_.ranks[static_cast<std::size_t>(request_.rank)],
                    " are on different hosts or in different network namespaces; use gloo");
-  return join(request, std::move(told));
 }
 
-c10::intrusive_ptr<c10d::Backend> make_shm_backend_on_one_host(const BackendRequest& request) {
-  Told told = tell(request);
-  return told.elsewhere.empty() ? join(request, std::move(told)) : nullptr;
+std::shared_ptr<shm::HostGroup> ShmMeeting::join() {
+  auto group =
+      value_of(shm::HostGroup::join(meeting_, request_.rank, request_.ranks, cards_, deadline_));
+  leave();
+  // No rank may find an old card of another when it makes the next group with this store.
+  shm::with_backend_errors([&] {
+    group->run(deadline_, [](auto& collectives, auto& watch) { collectives.barrier(watch); });
+  });
+  return {group.release(), &shm::HostGroup::destroy};
 }
 
-// Lets a later group use the same keys, as Python's default group does after
-// destroy_process_group(). Requires that all ranks have met, and so have read the card.
-void leave_shm_store(const BackendRequest& request) {
+void ShmMeeting::leave() {
   try {
-    request.store->deleteKey(key_of(request.rank));
+    request_.store->deleteKey(key_of(request_.rank));
   } catch (const std::exception&) {  // Some stores cannot.
     return;
   }
 }
 
-}  // namespace distrun::internal
-
-namespace distrun::shm {
-
-c10::intrusive_ptr<c10d::Backend> ShmBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    const std::vector<int>& ranks,
-                                                    const c10::intrusive_ptr<Options>& options) {
-  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
-  if (mine == ranks.end()) return nullptr;
-  // Backends of other devices use the same store.
-  BackendRequest request{.store = c10::make_intrusive<c10d::PrefixStore>("shm/", store),
-                         .rank = static_cast<int>(mine - ranks.begin()),
-                         .size = static_cast<int>(ranks.size()),
-                         .timeout = options->timeout,
-                         .group_name = options->group_name};
-  for (const int rank : ranks) {
-    request.ranks.push_back(
-        static_cast<int>(options_->global_ranks_in_group.at(static_cast<std::size_t>(rank))));
-  }
-  return internal::make_shm_backend(request);
+c10::intrusive_ptr<c10d::Backend::Options> shm_options(const BackendRequest& request) {
+  auto options = c10::make_intrusive<c10d::Backend::Options>("shm", request.timeout);
+  options->group_name = request.group_name;
+  options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
+  return options;
 }
 
-}  // namespace distrun::shm
+c10::intrusive_ptr<c10d::Backend> make_one_host_backend(const BackendRequest& request) {
+  ShmMeeting meeting = ShmMeeting::hold(request, CanSpanHosts::kNo);
+  if (!meeting.is_on_one_host()) meeting.refuse();
+  return make_one_host_backend(request, meeting);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_one_host_backend(const BackendRequest& request,
+                                                        ShmMeeting& meeting) {
+  return c10::make_intrusive<shm::OneHostBackend>(request.rank, request.size, shm_options(request),
+                                                  meeting.join());
+}
+
+}  // namespace distrun::internal

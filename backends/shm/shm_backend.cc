@@ -1,15 +1,14 @@
 #include "backends/shm/shm_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/group/rows.h"
-#include "backends/shm/message_work.h"
 #include "backends/shm/shm_errors.h"
 #include "backends/shm/sparse_sum.h"
 #include "common/deadline.h"
@@ -22,8 +21,8 @@ namespace {
 
 using Tensors = ShmBackend::Tensors;
 using TensorLists = ShmBackend::TensorLists;
-using ConstPart = HostCollectives::ConstPart;
-using Part = HostCollectives::Part;
+using ConstPart = Collectives::ConstPart;
+using Part = Collectives::Part;
 
 std::vector<DenseTensor> dense(const Tensors& tensors) {
   return std::vector<DenseTensor>(tensors.begin(), tensors.end());
@@ -68,7 +67,7 @@ std::vector<std::size_t> split_bytes(const at::Tensor& tensor,
 }  // namespace
 
 ShmBackend::ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
-                       std::shared_ptr<HostGroup> group)
+                       std::shared_ptr<RankGroup> group)
     : Backend(rank, size),
       options_(std::move(options)),
       group_(std::move(group)),
@@ -76,7 +75,7 @@ ShmBackend::ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
 
 ShmBackend::~ShmBackend() { queue_->close(); }
 
-ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, HostGroup::Call act) {
+ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, RankGroup::Call act) {
   for (const Tensors& list : outputs) {
     for (const at::Tensor& each : list) check_writable(call.name, each);
   }
@@ -96,18 +95,21 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Hos
   return work;
 }
 
-Result<void> ShmBackend::share(const at::Tensor& tensor) {
-  if (tensor.nbytes() < kInPlaceBytes) return {};
-  const auto* before = static_cast<const std::byte*>(tensor.const_data_ptr());
-  if (group_->blocks().place_of(before, tensor.nbytes())) return {};
-  auto block = group_->blocks().allocate(tensor.nbytes());
-  if (!block) return block.error();
-  std::byte* const data = (*block)->data();
-  std::memcpy(data, before, tensor.nbytes());
-  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(
-      data, block->release(), [](void* its) { delete static_cast<SharedBlock*>(its); },
-      tensor.device()));
-  return {};
+BackendRequest ShmBackend::request_for(const std::vector<int>& ranks,
+                                       const c10::intrusive_ptr<c10d::Store>& store,
+                                       const Options& options) const {
+  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  // Backends of other devices use the same store.
+  BackendRequest request{.store = c10::make_intrusive<c10d::PrefixStore>("shm/", store),
+                         .rank = static_cast<int>(mine - ranks.begin()),
+                         .size = static_cast<int>(ranks.size()),
+                         .timeout = options.timeout,
+                         .group_name = options.group_name};
+  for (const int rank : ranks) {
+    request.ranks.push_back(
+        static_cast<int>(options_->global_ranks_in_group.at(static_cast<std::size_t>(rank))));
+  }
+  return request;
 }
 
 void ShmBackend::check_root(const Call& call, std::int64_t root) const {
@@ -423,40 +425,6 @@ ShmBackend::WorkPtr ShmBackend::alltoall(Tensors& outputs, Tensors& inputs,
     group.all_to_all(sent, received, watch);
     write_back(out);
   });
-}
-
-ShmBackend::WorkPtr ShmBackend::begin_message(const char* name, OpType type, const Tensors& tensors,
-                                              int peer, int tag) {
-  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": there are ", tensors.size(),
-                    " tensors; expected 1");
-  check_dense(name, tensors[0]);
-  TORCH_CHECK_VALUE(tag >= 0, name, ": the tag is ", tag, "; expected at least 0");
-  const bool is_rank = 0 <= peer && peer < getSize() && peer != getRank();
-  TORCH_CHECK_VALUE(is_rank || type == OpType::RECVANYSOURCE, name, ": the other rank is ", peer,
-                    "; expected 0 to ", getSize() - 1, ", and not this one");
-  if (type != OpType::SEND) check_writable(name, tensors[0]);
-  const ShmWork::Facts facts{.rank = getRank(), .type = type, .number = calls_};
-  auto work = c10::make_intrusive<MessageWork>(facts, group_, tensors[0], timeout_.load());
-  with_backend_errors([&] {
-    if (type == OpType::SEND) {
-      MessageWork::send(work, peer, static_cast<std::uint32_t>(tag));
-    } else {
-      MessageWork::receive(work, peer, static_cast<std::uint32_t>(tag));
-    }
-  });
-  return work;
-}
-
-ShmBackend::WorkPtr ShmBackend::send(Tensors& tensors, int to, int tag) {
-  return begin_message("send", OpType::SEND, tensors, to, tag);
-}
-
-ShmBackend::WorkPtr ShmBackend::recv(Tensors& tensors, int from, int tag) {
-  return begin_message("recv", OpType::RECV, tensors, from, tag);
-}
-
-ShmBackend::WorkPtr ShmBackend::recvAnysource(Tensors& tensors, int tag) {
-  return begin_message("recv", OpType::RECVANYSOURCE, tensors, kAnyRank, tag);
 }
 
 ShmBackend::WorkPtr ShmBackend::barrier(const c10d::BarrierOptions& options) {

@@ -1,5 +1,6 @@
-// The backend shm: collectives of the ranks of one host, through shared memory. It implements
-// c10d::Backend, and groups know it by that class alone.
+// The collectives of the backend shm. It implements c10d::Backend, and groups know it by that class
+// alone. Derived classes add messages: of one host (one_host_backend.h), or of several
+// (backends/hosts).
 //
 // Collectives are complete when wait() returns. With asyncOp = false they run on the caller's
 // thread before they return; otherwise a thread of the backend runs them, or the thread that waits.
@@ -21,21 +22,21 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/group/libtorch_versions.h"
-#include "backends/group/shared_tensors.h"
-#include "backends/shm/host/host_group.h"
+#include "backends/shm/host/collectives.h"
 #include "backends/shm/shm_tensors.h"
 #include "backends/shm/shm_work.h"
+#include "distrun/backend_registry.h"
 
 namespace distrun::shm {
 
-class ShmBackend : public c10d::Backend, public internal::SharesTensors {
+class ShmBackend : public c10d::Backend {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
 
   ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
-             std::shared_ptr<HostGroup> group);
+             std::shared_ptr<RankGroup> group);
   // Waits for the calls that were started.
   ~ShmBackend() override;
 
@@ -49,15 +50,6 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   void abort() override { group_->abort(); }
   bool supportsSplitting() const override { return true; }
-  // Makes a backend of some ranks of this group, which must all call this; null on other ranks.
-  // Blocks until they have met. shm.cc defines it, because there ranks meet.
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
-                                    const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
-
-  // Does nothing to a tensor that is shared already, or too small to be reduced in place.
-  Result<void> share(const at::Tensor& tensor) override;
-
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
@@ -91,13 +83,10 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
                                     const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override;
-  WorkPtr send(Tensors& tensors, int to, int tag) override;
-  WorkPtr recv(Tensors& tensors, int from, int tag) override;
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
- private:
+ protected:
   // The options that all calls have.
   struct Call {
     const char* name;
@@ -106,19 +95,26 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
     std::chrono::milliseconds timeout;
     bool is_async;
   };
+  // Runs `act` when the calls before it have run.
+  WorkPtr begin(const Call& call, TensorLists outputs, RankGroup::Call act);
+
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  std::uint64_t calls() const { return calls_; }
+  // The request for a backend of some ranks of this group, of which this rank is one.
+  BackendRequest request_for(const std::vector<int>& ranks,
+                             const c10::intrusive_ptr<c10d::Store>& store,
+                             const Options& options) const;
+
+ private:
   template <class Options>
   static Call call(const char* name, c10d::OpType type, const char* title, const Options& options) {
     return {name, type, title, options.timeout, options.asyncOp};
   }
 
-  WorkPtr begin(const Call& call, TensorLists outputs, HostGroup::Call act);
   WorkPtr begin_monitored_barrier(std::chrono::milliseconds timeout);
   // Of tensors on which the ranks agree.
   WorkPtr begin_sparse_all_reduce(const Call& call, const at::Tensor& tensor,
                                   const c10d::ReduceOp& op);
-  // Sends or receives a tensor.
-  WorkPtr begin_message(const char* name, c10d::OpType type, const Tensors& tensors, int peer,
-                        int tag);
   void check_root(const Call& call, std::int64_t root) const;
   void check_count(const Call& call, const char* what, std::size_t count, int expected) const;
   // Requires tensors of the same number of bytes.
@@ -126,7 +122,7 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
   void check_times_size(const Call& call, const at::Tensor& large, const at::Tensor& small) const;
 
   const c10::intrusive_ptr<Options> options_;
-  const std::shared_ptr<HostGroup> group_;
+  const std::shared_ptr<RankGroup> group_;
   const std::shared_ptr<CallQueue> queue_ = std::make_shared<CallQueue>();
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> calls_ = 0;

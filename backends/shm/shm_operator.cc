@@ -32,7 +32,7 @@ void set_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                          .group_name = name};
   request.ranks.assign(ranks.begin(), ranks.end());
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                    internal::make_shm_backend(request));
+                    internal::make_one_host_backend(request));
 }
 
 // No call may use the tensor meanwhile.

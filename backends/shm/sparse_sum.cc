@@ -43,7 +43,7 @@ Shape shape_of(const at::Tensor& tensor) {
           .elements = tensor._nnz()};
 }
 
-std::vector<Shape> shapes_of_all(const Shape& mine, HostCollectives& group, Watch& watch) {
+std::vector<Shape> shapes_of_all(const Shape& mine, Collectives& group, Watch& watch) {
   std::vector<Shape> all(static_cast<std::size_t>(group.ranks()));
   std::vector<std::byte*> outputs;
   outputs.reserve(all.size());
@@ -59,7 +59,7 @@ std::vector<Shape> shapes_of_all(const Shape& mine, HostCollectives& group, Watc
 }
 
 // A rank's tensor, which the others receive into an empty one.
-at::Tensor of_rank(int rank, const at::Tensor& mine, at::IntArrayRef sizes, HostCollectives& group,
+at::Tensor of_rank(int rank, const at::Tensor& mine, at::IntArrayRef sizes, Collectives& group,
                    Watch& watch) {
   at::Tensor its = rank == group.rank() ? mine : at::empty(sizes, mine.options());
   group.broadcast(static_cast<std::byte*>(its.data_ptr()), its.nbytes(), rank, watch);
@@ -68,7 +68,7 @@ at::Tensor of_rank(int rank, const at::Tensor& mine, at::IntArrayRef sizes, Host
 
 }  // namespace
 
-void sum_sparse(const at::Tensor& tensor, HostCollectives& group, Watch& watch) {
+void sum_sparse(const at::Tensor& tensor, Collectives& group, Watch& watch) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   const at::Tensor mine = tensor.coalesce();
   const at::Tensor my_indices = mine._indices().contiguous();

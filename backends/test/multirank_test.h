@@ -22,6 +22,7 @@ class MultirankTest : public ::testing::Test {
  protected:
   // Short, so that other ranks do not wait long for a failed one.
   void SetUp() override {
+    pretend_hosts();
     init_process_group({.backend = backend(), .timeout = std::chrono::seconds(30)});
   }
   void TearDown() override {
@@ -34,6 +35,15 @@ class MultirankTest : public ::testing::Test {
   static std::string backend() {
     const char* given = std::getenv("DISTRUN_MULTIRANK_BACKEND");
     return given == nullptr ? "gloo" : given;
+  }
+
+  // With DISTRUN_MULTIRANK_HOSTS, the ranks take turns to be on that many hosts, for the backend
+  // shm.
+  static void pretend_hosts() {
+    const char* hosts = std::getenv("DISTRUN_MULTIRANK_HOSTS");
+    const char* rank = std::getenv("RANK");
+    if (hosts == nullptr || rank == nullptr) return;
+    ::setenv("DISTRUN_HOST_ID", std::to_string(std::stoi(rank) % std::stoi(hosts)).c_str(), 1);
   }
 
   // Returns when every rank has called it with `place`. Uses the store, so a rank may exit
@@ -69,9 +79,9 @@ class MultirankTest : public ::testing::Test {
       if (rank != get_rank()) others += std::to_string(rank);
     }
     const std::string rank = "rank [" + others + "]";
-    if (backend() == "shm")
-      return "(" + rank + " has left the group|a call failed on " + rank + ": )";
-    return "the connection to " + rank + " was lost: ";
+    const std::string lost = "the connection to " + rank + " was lost: ";
+    if (backend() != "shm") return lost;
+    return "(" + rank + " has left the group|a call failed on " + rank + ": |" + lost + ")";
   }
 
   // f(0), f(1), …, one per rank.

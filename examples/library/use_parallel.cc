@@ -9,7 +9,7 @@
 #include <torch/torch.h>
 
 int run(int, char**) {
-  distrun::init_process_group("auto");      // Shared memory on one host, Gloo on several.
+  distrun::init_process_group("auto");      // Shared memory within a host, Gloo between hosts.
   torch::manual_seed(distrun::get_rank());  // Each rank draws its own points.
   torch::nn::Linear line(1, 1);
   distrun::DistributedDataParallel ddp(line);

@@ -91,7 +91,8 @@ std::string get_default_backend_for_device(c10::DeviceType device);
 // another backend.
 //
 // Blocks: as the maker does.  With "gloo", make_backend() blocks until this rank has connected to
-// all other ranks.  With "shm", it blocks until all ranks have exchanged their memory.
+// all other ranks.  With "shm", it blocks until the ranks of each host have exchanged their memory,
+// and the hosts have connected.
 // Throws: c10::ValueError if no backend has this name.  The text lists the known backends.
 // Also throws the exceptions of the maker.
 // Cost: for "gloo" with default options, three threads and a connection to every other rank.

@@ -76,10 +76,11 @@ namespace distrun {
 struct InitOptions {
   // The name of one backend, such as "gloo", or a list with one backend for each kind of device,
   // such as "cpu:gloo,cuda:nccl".  "gloo", "shm", "auto" and "fake" are built in, and so is "nccl"
-  // if distrun was built with a CUDA build of LibTorch.  "shm" is for CPU tensors of ranks that
-  // share a host, and faster there than "gloo" (docs/shm.md).  "auto" is for CPU tensors: it uses
-  // "shm" for a group whose ranks share a host, and "gloo" for other groups.  A program can
-  // register other backends with register_backend() (backend_registry.h).
+  // if distrun was built with a CUDA build of LibTorch.  "shm" is for CPU tensors: ranks that
+  // share a host communicate through shared memory, much faster than with "gloo", and the hosts
+  // communicate over Gloo (docs/shm.md).  "auto" is for CPU tensors: it uses "gloo" for a group in
+  // which no two ranks share a host, and "shm" for other groups.  A program can register other
+  // backends with register_backend() (backend_registry.h).
   std::string backend = "gloo";
   // "env://", "tcp://HOST:PORT" or "file:///absolute/path".  If `init_method` is empty, the value
   // of DISTRUN_INIT_METHOD is used.  If this variable is not set either, env:// is used.

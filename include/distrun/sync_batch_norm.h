@@ -22,9 +22,9 @@
 // and a batch may be empty.  The gradients of weight and bias are those of this rank's batch, as of
 // every layer: DistributedDataParallel and FullyShardedDataParallel reduce them.
 //
-// Each rank rounds the mean of its batch to float (for inputs of double, to double) before the ranks
-// exchange it.  With float, the relative error of the variance is at most 1e-7 * |mean| / sd for a
-// channel with a standard deviation sd: 1e-3 if the mean is 10,000 standard deviations.
+// Each rank rounds the mean of its batch to float (for inputs of double, to double) before the
+// ranks exchange it.  With float, the relative error of the variance is at most 1e-7 * |mean| / sd
+// for a channel with a standard deviation sd: 1e-3 if the mean is 10,000 standard deviations.
 //
 // In evaluation (eval()), without a process group, and in a group with one rank, the layer is a
 // plain BatchNorm and runs no collective.

@@ -3,10 +3,9 @@
 //     HostCollectives collectives(phases, names);
 //     collectives.all_reduce(data, count, {Element::kFloat32, Reduction::kSum}, watch);
 //
-// Every rank of the group makes the same calls in the same order. The first phase of a call
-// compares what the ranks call, so that a call which differs is a HostError on all of them. Data
-// passes through the slots, in chunks of their size. An all_reduce whose data are in a block on
-// every rank (shared_blocks.h) works in place.
+// The first phase of a call compares what the ranks call, so that a call which differs is a
+// HostError on all of them. Data passes through the slots, in chunks of their size. An all_reduce
+// whose data are in a block on every rank (shared_blocks.h) works in place.
 //
 // Errors: HostError, and what the Watch throws. After an error, no other call may follow. Thread
 // safety: one thread at a time.
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/shm/host/collectives.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_memory.h"
 #include "backends/shm/host/reduction.h"
@@ -45,10 +45,8 @@ inline constexpr std::uint8_t kAnyElement = 255;
 // Smaller data are not reduced in place: a phase to find out where the data are costs too much.
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
-class HostCollectives {
+class HostCollectives : public Collectives {
  public:
-  using Const = const std::byte*;
-
   // `names` are the ranks' numbers in messages.
   HostCollectives(Phases& phases, const std::vector<int>& names, SharedBlocks& blocks)
       : phases_(phases),
@@ -57,35 +55,24 @@ class HostCollectives {
         sources_(names.size()),
         in_place_(names.size()) {}
 
-  int rank() const { return phases_.rank(); }
-  int ranks() const { return phases_.ranks(); }
+  int rank() const override { return phases_.rank(); }
+  int ranks() const override { return phases_.ranks(); }
 
-  void barrier(Watch& watch);
-  void broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch);
-  void all_reduce(std::byte* data, std::size_t count, const Reducing& how, Watch& watch);
-  // Writes only the root's data.
-  void reduce(std::byte* data, std::size_t count, const Reducing& how, int root, Watch& watch);
-
-  // Lists have an element for each rank. On ranks other than the root, they may be empty.
+  void barrier(Watch& watch) override;
+  void broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch) override;
+  void all_reduce(std::byte* data, std::size_t count, const Reducing& how, Watch& watch) override;
+  void reduce(std::byte* data, std::size_t count, const Reducing& how, int root,
+              Watch& watch) override;
   void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                  Watch& watch);
+                  Watch& watch) override;
   void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes, int root,
-              Watch& watch);
+              Watch& watch) override;
   void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes, int root,
-               Watch& watch);
+               Watch& watch) override;
   void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
-                      const Reducing& how, Watch& watch);
-
-  struct Part {
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
-  };
-  struct ConstPart {
-    Const data = nullptr;
-    std::size_t bytes = 0;
-  };
+                      const Reducing& how, Watch& watch) override;
   void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
-                  Watch& watch);
+                  Watch& watch) override;
 
  private:
   struct Range {

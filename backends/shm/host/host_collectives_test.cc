@@ -90,7 +90,7 @@ constexpr RunSize kRunSizes[] = {{1, 40},    {2, 0},       {2, 4},      {2, 24},
 
 class HostCollectivesTest : public ::testing::Test {
  protected:
-  using Call = std::function<void(HostCollectives&, int, Watch&)>;
+  using Call = std::function<void(Collectives&, int, Watch&)>;
 
   // A collective on `bytes` bytes of each rank.
   struct Run {
@@ -106,7 +106,7 @@ class HostCollectivesTest : public ::testing::Test {
     void operator()(const Call& call) const {
       const auto errors = run_as_ranks(ranks, [&](HostGroup& group, int rank) {
         for (int time = 0; time < 2; ++time) {
-          group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+          group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
             call(collectives, rank, watch);
           });
         }
@@ -126,7 +126,7 @@ class HostCollectivesTest : public ::testing::Test {
 TEST_F(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
   with_all_sizes([](const Run& of) {
     for (int root = 0; root < of.ranks; root += std::max(of.ranks - 1, 1)) {
-      of([&](HostCollectives& collectives, int rank, Watch& watch) {
+      of([&](Collectives& collectives, int rank, Watch& watch) {
         Bytes data = bytes_of_rank(rank, 0, of.bytes);
         collectives.broadcast(data.data(), data.size(), root, watch);
         EXPECT_EQ(data, bytes_of_rank(root, 0, of.bytes));
@@ -137,7 +137,7 @@ TEST_F(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
 
 TEST_F(HostCollectivesTest, AllReduceSumsOnAllRanks) {
   with_all_sizes([](const Run& of) {
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       Values data = values_of_rank(rank, of.count());
       collectives.all_reduce(bytes_in(data), of.count(), kSumOfInts, watch);
       EXPECT_EQ(data, sum_of_all(of.ranks, of.count()));
@@ -169,7 +169,7 @@ TEST_F(HostCollectivesTest, AllReduceSumsDataInBlocks) {
     for (const std::size_t count : {300'000, 262'144, 1'000'003}) {
       const auto errors = run_as_ranks(ranks, [&](HostGroup& group, int rank) {
         const ValuesInBlock data(group, rank, count);
-        group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+        group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
           collectives.all_reduce(data.bytes(), count, kSumOfInts, watch);
           EXPECT_EQ(data.values(count), sum_of_all(ranks, count));
         });
@@ -185,7 +185,7 @@ TEST_F(HostCollectivesTest, AllReduceSumsDataThatAreInABlockOnSomeRanksOnly) {
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
     const ValuesInBlock in_block(group, rank, kCount);
     Values outside = values_of_rank(rank, kCount);
-    group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+    group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
       collectives.all_reduce(rank == 1 ? bytes_in(outside) : in_block.bytes(), kCount, kSumOfInts,
                              watch);
       EXPECT_EQ(rank == 1 ? outside : in_block.values(kCount), sum_of_all(3, kCount));
@@ -215,7 +215,7 @@ TEST_F(HostCollectivesTest, ARankThatFailsDuringAReductionInPlaceKeepsItsDataAnd
   std::latch has_failed(1), is_over(1);
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
     const ValuesInBlock data(group, rank, kCount);
-    const auto sum = [&](HostCollectives& collectives, Watch& watch) {
+    const auto sum = [&](Collectives& collectives, Watch& watch) {
       collectives.all_reduce(data.bytes(), kCount, kSumOfInts, watch);
     };
     if (rank == 0) {
@@ -228,7 +228,7 @@ TEST_F(HostCollectivesTest, ARankThatFailsDuringAReductionInPlaceKeepsItsDataAnd
     }
     std::string error;
     try {
-      group.run(in_time(), [&](HostCollectives& collectives, Watch& watch) {
+      group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
         Interrupted its(watch, [&] { has_failed.wait(); });
         sum(collectives, its);
       });
@@ -245,7 +245,7 @@ TEST_F(HostCollectivesTest, ARankThatFailsDuringAReductionInPlaceKeepsItsDataAnd
 TEST_F(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
   with_all_sizes([](const Run& of) {
     const int root = of.ranks - 1;
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       Values data = values_of_rank(rank, of.count());
       collectives.reduce(bytes_in(data), of.count(), kSumOfInts, root, watch);
       EXPECT_EQ(data,
@@ -256,7 +256,7 @@ TEST_F(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
 
 TEST_F(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
   with_all_sizes([](const Run& of) {
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       const Bytes mine = bytes_of_rank(rank, 0, of.bytes);
       auto all = of.buffers();
       collectives.all_gather(mine.data(), addresses_of(all), of.bytes, watch);
@@ -269,7 +269,7 @@ TEST_F(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
 
 TEST_F(HostCollectivesTest, GatherCopiesEachRanksBytesToTheRoot) {
   with_all_sizes([](const Run& of) {
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       const Bytes mine = bytes_of_rank(rank, 0, of.bytes);
       auto all = rank == 0 ? of.buffers() : std::vector<Bytes>();
       collectives.gather(mine.data(), addresses_of(all), of.bytes, 0, watch);
@@ -282,7 +282,7 @@ TEST_F(HostCollectivesTest, GatherCopiesEachRanksBytesToTheRoot) {
 
 TEST_F(HostCollectivesTest, ScatterGivesEachRankItsBytes) {
   with_all_sizes([](const Run& of) {
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       std::vector<Bytes> all;
       for (int to = 0; to < of.ranks && rank == 0; ++to)
         all.push_back(bytes_of_rank(0, to, of.bytes));
@@ -295,7 +295,7 @@ TEST_F(HostCollectivesTest, ScatterGivesEachRankItsBytes) {
 
 TEST_F(HostCollectivesTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
   with_all_sizes([](const Run& of) {
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       // Rank r adds what values_of_rank(r) says to the part of rank 0, twice that to that of rank
       // 1, ….
       std::vector<Values> inputs;
@@ -320,10 +320,10 @@ TEST_F(HostCollectivesTest, AllToAllSendsPartsOfDifferentSizes) {
     const auto size = [&](int from, int to) {
       return (of.bytes + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
     };
-    of([&](HostCollectives& collectives, int rank, Watch& watch) {
+    of([&](Collectives& collectives, int rank, Watch& watch) {
       std::vector<Bytes> sent, received;
-      std::vector<HostCollectives::ConstPart> inputs;
-      std::vector<HostCollectives::Part> outputs;
+      std::vector<Collectives::ConstPart> inputs;
+      std::vector<Collectives::Part> outputs;
       for (int peer = 0; peer < of.ranks; ++peer) {
         sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
         received.emplace_back(size(peer, rank));
@@ -346,7 +346,7 @@ TEST(HostBarrierTest, ARankLeavesABarrierOnlyWhenAllHaveCome) {
   const auto errors = run_as_ranks(kRanks, [&](HostGroup& group, int) {
     for (int time = 1; time <= kTimes; ++time) {
       ++arrived;
-      group.run(in_time(), [](HostCollectives& all, Watch& watch) { all.barrier(watch); });
+      group.run(in_time(), [](Collectives& all, Watch& watch) { all.barrier(watch); });
       EXPECT_GE(arrived, time * kRanks);
     }
   });
@@ -355,7 +355,7 @@ TEST(HostBarrierTest, ARankLeavesABarrierOnlyWhenAllHaveCome) {
 
 TEST(HostErrorsTest, DifferentCallsAreAnErrorOnAllRanks) {
   const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
-    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
       Bytes data(8);
       if (rank == 0) {
         all.broadcast(data.data(), data.size(), 1, watch);
@@ -371,7 +371,7 @@ TEST(HostErrorsTest, DifferentCallsAreAnErrorOnAllRanks) {
 
 TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {
   const auto errors = run_as_ranks(3, [](HostGroup& group, int rank) {
-    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
       Bytes data(rank == 1 ? 2'000'000 : 4'000'000);
       all.broadcast(data.data(), data.size(), 0, watch);
     });
@@ -381,7 +381,7 @@ TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {
 
 TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
   const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
-    group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
       Bytes in(8), out(16);
       const std::size_t expected = rank == 1 ? 6 : 4;
       all.all_to_all({{in.data(), 4}, {in.data() + 4, 4}},
@@ -416,7 +416,7 @@ TEST(CallFactsTest, AreDescribed) {
 std::string barrier_error(HostGroup& group, milliseconds timeout) {
   try {
     group.run(std::chrono::steady_clock::now() + timeout,
-              [](HostCollectives& all, Watch& watch) { all.barrier(watch); });
+              [](Collectives& all, Watch& watch) { all.barrier(watch); });
   } catch (const HostError& error) {
     return error.what();
   }
@@ -509,7 +509,7 @@ TEST(HostErrorsTest, AbortEndsTheCallThatRunsAndAllLaterOnes) {
 TEST(HostBarrierTest, ManyMoreRanksThanCpusMeetManyTimes) {
   const auto errors = run_as_ranks(12, [](HostGroup& group, int rank) {
     for (int time = 0; time < 300; ++time) {
-      group.run(in_time(), [&](HostCollectives& all, Watch& watch) {
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
         std::int64_t sum = rank;
         all.all_reduce(reinterpret_cast<std::byte*>(&sum), 1, {Element::kInt64, Reduction::kSum},
                        watch);

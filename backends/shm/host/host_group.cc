@@ -8,6 +8,7 @@
 #include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
+#include "common/deadline.h"
 #include "common/os/cpu_set.h"
 #include "common/text/rank_list.h"
 
@@ -68,6 +69,8 @@ class HostGroup::Watching : public Watch {
     }
   }
 
+  void prolong(std::chrono::milliseconds by) override { deadline_ = postponed(deadline_, by); }
+
  private:
   std::vector<int> missing() const {
     std::vector<int> names;
@@ -82,7 +85,7 @@ class HostGroup::Watching : public Watch {
   const HostRanks& ranks_;
   const Phases& phases_;
   const Clock::time_point begin_ = Clock::now();
-  const Clock::time_point deadline_;
+  Clock::time_point deadline_;
 };
 
 Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int rank,

@@ -1,7 +1,7 @@
 // The ranks of one host as a group: their memory, collectives and messages.
 //
 //     auto group = HostGroup::join(*meeting, rank, names, cards, deadline);
-//     (*group)->run(deadline, [&](HostCollectives& collectives, Watch& watch) {
+//     (*group)->run(deadline, [&](Collectives& collectives, Watch& watch) {
 //       collectives.all_reduce(data, count, how, watch);
 //     });
 //     auto message = (*group)->mailbox().send(…);
@@ -13,11 +13,11 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backends/shm/host/collectives.h"
 #include "backends/shm/host/host_collectives.h"
 #include "backends/shm/host/host_meeting.h"
 #include "backends/shm/host/host_ranks.h"
@@ -29,11 +29,8 @@
 
 namespace distrun::shm {
 
-class HostGroup {
+class HostGroup : public RankGroup {
  public:
-  using Clock = std::chrono::steady_clock;
-  using Call = std::function<void(HostCollectives&, Watch&)>;
-
   // `names` are the ranks' numbers in messages; `cards` are those of all ranks. Blocks until all
   // have come, or until the deadline.
   static Result<std::unique_ptr<HostGroup>> join(HostMeeting& meeting, int rank,
@@ -41,23 +38,22 @@ class HostGroup {
                                                  const std::vector<std::string>& cards,
                                                  Clock::time_point deadline);
   // Messages that are under way fail. Tells the other ranks that this one has left.
-  ~HostGroup();
+  ~HostGroup() override;
   HostGroup(const HostGroup&) = delete;
   HostGroup& operator=(const HostGroup&) = delete;
 
   // Deletes a group, on another thread if this is the mailbox's, for whose end the group waits.
   static void destroy(HostGroup* group);
 
-  // Throws HostError.
-  void run(Clock::time_point deadline, const Call& call);
+  void run(Clock::time_point deadline, const Call& call) override;
 
   Mailbox& mailbox() { return *mailbox_; }
 
   // A tensor in one of its blocks is reduced in place, if that of every other rank is in one, too.
   SharedBlocks& blocks() { return blocks_; }
 
-  // Ends the call that is running, the messages under way, and all later ones.
-  void abort();
+  // Ends messages, too.
+  void abort() override;
 
  private:
   class Watching;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iomanip>
@@ -45,6 +46,15 @@ std::optional<Card> parse_card(const std::string& text) {
   return card;
 }
 
+// A name that the user gives, as a word.
+std::string given_host() {
+  const char* given = std::getenv("DISTRUN_HOST_ID");
+  std::string word = given == nullptr ? "" : given;
+  std::replace_if(
+      word.begin(), word.end(), [](unsigned char each) { return each <= ' '; }, '_');
+  return word;
+}
+
 // Processes with the same text can reach each other's sockets: one kernel, one network namespace.
 std::string this_host() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -53,7 +63,7 @@ std::string this_host() {
   struct stat network {};
   const bool has_network = ::stat("/proc/self/ns/net", &network) == 0;
   return text_of(boot.empty() ? "unknown" : boot, "/",
-                 has_network ? static_cast<unsigned long>(network.st_ino) : 0UL);
+                 has_network ? static_cast<unsigned long>(network.st_ino) : 0UL, "/", given_host());
 }
 
 Result<std::string> make_secret() {
@@ -205,6 +215,21 @@ std::vector<int> HostMeeting::elsewhere(const std::vector<std::string>& cards) c
     if (!card || card->host != host_) ranks.push_back(static_cast<int>(i));
   }
   return ranks;
+}
+
+std::vector<std::string> HostMeeting::hosts(const std::vector<std::string>& cards) {
+  std::vector<std::string> all;
+  all.reserve(cards.size());
+  for (const std::string& each : cards) {
+    const auto card = parse_card(each);
+    all.push_back(card ? card->host : "");
+  }
+  return all;
+}
+
+std::string HostMeeting::secret(const std::string& card) {
+  const auto its = parse_card(card);
+  return its ? its->secret : "";
 }
 
 Result<std::vector<HostPeer>> HostMeeting::meet(const std::vector<std::string>& cards,

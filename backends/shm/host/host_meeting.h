@@ -36,6 +36,11 @@ class HostMeeting {
   // The ranks whose cards are not of this rank's host. Without them, meet() can work.
   std::vector<int> elsewhere(const std::vector<std::string>& cards) const;
 
+  // The host of each card: equal texts are one host, and malformed cards have none.
+  static std::vector<std::string> hosts(const std::vector<std::string>& cards);
+  // The secret of a card; empty if it is malformed.
+  static std::string secret(const std::string& card);
+
   // Gives `memory` to all other ranks and returns what they gave, by rank; this rank's element is
   // empty. Blocks until all have come, or until the deadline; then the error names those missing.
   // `names` are the ranks' numbers in errors.

@@ -14,6 +14,7 @@
 // the ranks. Thread safety: one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,8 @@ class Watch {
   virtual void check(int rank) = 0;
   // Throws if a call of any rank has failed.
   virtual void check_failed() {}
+  // Moves the deadline.
+  virtual void prolong(std::chrono::milliseconds /*by*/) {}
 };
 
 struct WaitPolicy {

@@ -1,0 +1,297 @@
+#include "backends/hosts/between_hosts.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+
+#include "backends/gloo/gloo.h"
+#include "backends/group/libtorch_versions.h"
+#include "backends/shm/host/host_error.h"
+#include "common/deadline.h"
+
+namespace distrun::hosts {
+
+namespace {
+
+using shm::Element;
+using shm::HostError;
+using shm::Reducing;
+using shm::Reduction;
+using Tensors = std::vector<at::Tensor>;
+
+// How long a rank whose connection was lost waits for the reason. Ranks notice within 0.1 s that
+// another of their host has ended.
+constexpr std::chrono::milliseconds kReasonTime{700};
+// The same after a time-out. Ranks that wait for a leader wait longer than the leader.
+constexpr std::chrono::milliseconds kReasonTimeAfterTimeout =
+    kLeadersTime + std::chrono::milliseconds(250);
+
+// The dtype by which Gloo reduces such elements, if it does.
+std::optional<at::ScalarType> type_in_gloo(Element element) {
+  switch (element) {
+    case Element::kUint8:
+      return at::kByte;
+    case Element::kInt8:
+      return at::kChar;
+    case Element::kInt32:
+      return at::kInt;
+    case Element::kInt64:
+      return at::kLong;
+    case Element::kHalf:
+      return at::kHalf;
+    case Element::kBFloat16:
+      return at::kBFloat16;
+    case Element::kFloat32:
+      return at::kFloat;
+    case Element::kFloat64:
+      return at::kDouble;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<c10d::ReduceOp> operation_in_gloo(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kAverage:
+      return c10d::ReduceOp(c10d::ReduceOp::SUM);
+    case Reduction::kProduct:
+      return c10d::ReduceOp(c10d::ReduceOp::PRODUCT);
+    case Reduction::kMin:
+      return c10d::ReduceOp(c10d::ReduceOp::MIN);
+    case Reduction::kMax:
+      return c10d::ReduceOp(c10d::ReduceOp::MAX);
+    default:
+      return std::nullopt;
+  }
+}
+
+// The floating numbers of which elements of an average consist.
+at::Tensor floats_of(std::byte* data, std::size_t count, Element element) {
+  const auto view = [&](at::ScalarType type, std::int64_t parts) {
+    return at::from_blob(data, {static_cast<std::int64_t>(count) * parts}, type);
+  };
+  switch (element) {
+    case Element::kHalf:
+      return view(at::kHalf, 1);
+    case Element::kBFloat16:
+      return view(at::kBFloat16, 1);
+    case Element::kFloat64:
+      return view(at::kDouble, 1);
+    case Element::kComplexHalf:
+      return view(at::kHalf, 2);
+    case Element::kComplex64:
+      return view(at::kFloat, 2);
+    case Element::kComplex128:
+      return view(at::kDouble, 2);
+    default:
+      return view(at::kFloat, 1);
+  }
+}
+
+at::Tensor bytes_at(std::byte* data, std::size_t bytes) {
+  return at::from_blob(data, {static_cast<std::int64_t>(bytes)}, at::kByte);
+}
+
+// Gloo does not write to its inputs.
+at::Tensor bytes_at(const std::byte* data, std::size_t bytes) {
+  return bytes_at(const_cast<std::byte*>(data), bytes);  // NOLINT(*-const-cast)
+}
+
+std::chrono::milliseconds until(BetweenHosts::Deadline deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(left),
+                    std::chrono::milliseconds(1),
+                    std::chrono::milliseconds(std::chrono::hours(24 * 365)));
+}
+
+// Asks the store on another thread, which is abandoned if the store does not answer. Empty then,
+// and after an error.
+std::string answer_within(std::chrono::milliseconds time, std::function<std::string()> ask) {
+  const auto promise = std::make_shared<std::promise<std::string>>();
+  auto answer = promise->get_future();
+  std::thread([promise, ask = std::move(ask)] {
+    try {
+      promise->set_value(ask());
+    } catch (const std::exception&) {
+      promise->set_value("");
+    }
+  }).detach();
+  return answer.wait_for(time) == std::future_status::ready ? answer.get() : "";
+}
+
+std::string text_of_error(const std::exception& error) {
+  const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
+  return c10_error == nullptr ? error.what() : c10_error->what_without_backtrace();
+}
+
+}  // namespace
+
+template <class Act>
+void BetweenHosts::on_leaders(const Act& act) {
+  try {
+    act(*its_.leaders)->wait();
+  } catch (const std::exception& error) {
+    rethrow(error, *its_.leaders, its_.names_of_leaders);
+  }
+}
+
+template <class Act>
+void BetweenHosts::on_all(const Act& act) {
+  try {
+    act(*its_.all)->wait();
+  } catch (const std::exception& error) {
+    rethrow(error, *its_.all, its_.names);
+  }
+}
+
+void BetweenHosts::all_reduce(std::byte* data, std::size_t count, const Reducing& how, int ranks,
+                              Deadline deadline) {
+  const auto type = type_in_gloo(how.element);
+  const auto operation = operation_in_gloo(how.reduction);
+  if (type && operation) {
+    on_leaders([&](c10d::Backend& leaders) {
+      Tensors tensors = {at::from_blob(data, {static_cast<std::int64_t>(count)}, *type)};
+      return leaders.allreduce(tensors, {.reduceOp = *operation, .timeout = until(deadline)});
+    });
+  } else {
+    const auto hosts = static_cast<std::size_t>(its_.leaders->getSize());
+    const std::size_t bytes = count * shm::bytes_of(how.element);
+    const auto all = std::make_unique_for_overwrite<std::byte[]>(hosts * bytes);
+    all_gather(data, bytes, all.get(), deadline);
+    std::vector<const std::byte*> sources;
+    sources.reserve(hosts);
+    for (std::size_t host = 0; host < hosts; ++host) sources.push_back(all.get() + host * bytes);
+    const bool is_average = how.reduction == Reduction::kAverage;
+    shm::reduce({how.element, is_average ? Reduction::kSum : how.reduction}, sources.data(),
+                static_cast<int>(hosts), count, data);
+  }
+  if (how.reduction == Reduction::kAverage) floats_of(data, count, how.element).div_(ranks);
+}
+
+void BetweenHosts::broadcast(std::byte* data, std::size_t bytes, int host, Deadline deadline) {
+  on_leaders([&](c10d::Backend& leaders) {
+    Tensors tensors = {bytes_at(data, bytes)};
+    return leaders.broadcast(tensors, {.rootRank = host, .timeout = until(deadline)});
+  });
+}
+
+void BetweenHosts::all_gather(std::byte* mine, std::size_t bytes, std::byte* all,
+                              Deadline deadline) {
+  on_leaders([&](c10d::Backend& leaders) {
+    at::Tensor input = bytes_at(mine, bytes);
+    at::Tensor output = bytes_at(all, bytes * static_cast<std::size_t>(leaders.getSize()));
+    return leaders.DISTRUN_ALL_GATHER_SINGLE(output, input, {.timeout = until(deadline)});
+  });
+}
+
+void BetweenHosts::barrier(Deadline deadline) {
+  on_leaders([&](c10d::Backend& leaders) { return leaders.barrier({.timeout = until(deadline)}); });
+}
+
+void BetweenHosts::gather(const std::byte* mine, const std::vector<std::byte*>& outputs,
+                          std::size_t bytes, int root, Deadline deadline) {
+  on_all([&](c10d::Backend& all) {
+    Tensors inputs = {bytes_at(mine, bytes)};
+    std::vector<Tensors> lists;
+    if (all.getRank() == root) {
+      lists.emplace_back();
+      for (std::byte* each : outputs) lists[0].push_back(bytes_at(each, bytes));
+    }
+    return all.gather(lists, inputs, {.rootRank = root, .timeout = until(deadline)});
+  });
+}
+
+void BetweenHosts::scatter(const std::vector<const std::byte*>& inputs, std::byte* mine,
+                           std::size_t bytes, int root, Deadline deadline) {
+  on_all([&](c10d::Backend& all) {
+    Tensors outputs = {bytes_at(mine, bytes)};
+    std::vector<Tensors> lists;
+    if (all.getRank() == root) {
+      lists.emplace_back();
+      for (const std::byte* each : inputs) lists[0].push_back(bytes_at(each, bytes));
+    }
+    return all.scatter(outputs, lists, {.rootRank = root, .timeout = until(deadline)});
+  });
+}
+
+void BetweenHosts::all_to_all(const std::vector<shm::Collectives::ConstPart>& inputs,
+                              const std::vector<shm::Collectives::Part>& outputs,
+                              Deadline deadline) {
+  // Gloo requires parts of one size unless they follow each other.
+  std::vector<std::int64_t> sizes_sent, sizes_received;
+  for (const auto& each : inputs) sizes_sent.push_back(static_cast<std::int64_t>(each.bytes));
+  for (const auto& each : outputs) sizes_received.push_back(static_cast<std::int64_t>(each.bytes));
+  const auto buffer = [](const std::vector<std::int64_t>& sizes) {
+    return at::empty({std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})}, at::kByte);
+  };
+  at::Tensor sent = buffer(sizes_sent), received = buffer(sizes_received);
+  auto* next = static_cast<std::byte*>(sent.data_ptr());
+  for (const auto& each : inputs) next = std::copy_n(each.data, each.bytes, next);
+  on_all([&](c10d::Backend& all) {
+    return all.DISTRUN_ALL_TO_ALL_SINGLE(received, sent, sizes_received, sizes_sent,
+                                         {.timeout = until(deadline)});
+  });
+  const auto* from = static_cast<const std::byte*>(received.const_data_ptr());
+  for (const auto& each : outputs) {
+    std::copy_n(from, each.bytes, each.data);
+    from += each.bytes;
+  }
+}
+
+void BetweenHosts::fail(const std::string& reason) noexcept {
+  // Without an answer, the other hosts learn only that a connection was lost.
+  answer_within(kReasonTime, [store = its_.store, key = its_.failure_key, reason] {
+    store->compareSet(key, {}, std::vector<std::uint8_t>(reason.begin(), reason.end()));
+    return reason;
+  });
+  abort();
+}
+
+void BetweenHosts::abort() {
+  if (its_.leaders) its_.leaders->abort();
+  its_.all->abort();
+}
+
+std::string BetweenHosts::reason_of_failure(std::chrono::milliseconds time) const {
+  if (!its_.can_learn_reasons) return {};
+  return answer_within(time + kReasonTime, [store = its_.store, key = its_.failure_key, time] {
+    const auto deadline = deadline_after(time);
+    // A wait of the store that times out logs a warning.
+    while (!store->check({key})) {
+      if (std::chrono::steady_clock::now() > deadline) return std::string();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const std::vector<std::uint8_t> reason = store->get(key);
+    return std::string(reason.begin(), reason.end());
+  });
+}
+
+void BetweenHosts::rethrow(const std::exception& error, c10d::Backend& backend,
+                           const std::vector<int>& names) {
+  const std::string text = text_of_error(error);
+  const int me = its_.all->getRank();
+  const auto time = is_gloo_timeout(text) ? kReasonTimeAfterTimeout : kReasonTime;
+  if (const std::string reason = reason_of_failure(time); !reason.empty()) {
+    throw HostError(HostError::Kind::kFailed, me, reason);
+  }
+  const auto peer = peer_of_gloo_error(backend, error.what());
+  if (!peer) throw HostError(HostError::Kind::kFailed, me, text);
+  throw HostError(HostError::Kind::kEnded, -1,
+                  "the connection to rank " +
+                      std::to_string(names[static_cast<std::size_t>(*peer)]) +
+                      " was lost: " + text);
+}
+
+}  // namespace distrun::hosts

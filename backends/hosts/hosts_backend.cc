@@ -1,0 +1,72 @@
+#include "backends/hosts/hosts_backend.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "backends/hosts/hosts.h"
+#include "backends/hosts/hosts_collectives.h"
+#include "backends/shm/shared_storage.h"
+
+namespace distrun::hosts {
+
+void HostsGroup::run(Clock::time_point deadline, const Call& call) {
+  try {
+    host_->run(deadline, [&](shm::Collectives& host, shm::Watch& watch) {
+      HostsCollectives all(map_, host, between_, deadline);
+      call(all, watch);
+    });
+  } catch (const std::exception& error) {
+    between_.fail(error.what());
+    throw;
+  }
+}
+
+void HostsGroup::abort() {
+  host_->abort();
+  between_.abort();
+}
+
+void HostsBackend::setTimeout(std::chrono::milliseconds timeout) {
+  ShmBackend::setTimeout(timeout);
+  gloo().setTimeout(timeout);
+}
+
+c10::intrusive_ptr<c10d::Backend> HostsBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      const std::vector<int>& ranks,
+                                                      const c10::intrusive_ptr<Options>& options) {
+  if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
+  return internal::make_shm_backend(request_for(ranks, store, *options));
+}
+
+Result<void> HostsBackend::share(const at::Tensor& tensor) {
+  return shm::move_to_block(tensor, group_->blocks());
+}
+
+HostsBackend::WorkPtr HostsBackend::send(Tensors& tensors, int to, int tag) {
+  return gloo().send(tensors, to, tag);
+}
+
+HostsBackend::WorkPtr HostsBackend::recv(Tensors& tensors, int from, int tag) {
+  return gloo().recv(tensors, from, tag);
+}
+
+HostsBackend::WorkPtr HostsBackend::recvAnysource(Tensors& tensors, int tag) {
+  return gloo().recvAnysource(tensors, tag);
+}
+
+// In turn with other calls: those that use Gloo must do so in the same order on all ranks.
+void HostsBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const Call call = {"monitored_barrier", c10d::OpType::BARRIER, "shm:monitored_barrier", timeout(),
+                     false};
+  const bool is_timed = options.timeout > std::chrono::milliseconds(0);
+  begin(call, {},
+        [&gloo = gloo(), wait_all_ranks, limit = is_timed ? options.timeout : timeout()](
+            auto& /*group*/, auto& /*watch*/) {
+          c10d::BarrierOptions with_limit;
+          with_limit.timeout = limit;
+          gloo.monitoredBarrier(with_limit, wait_all_ranks);
+        })
+      ->wait();
+}
+
+}  // namespace distrun::hosts

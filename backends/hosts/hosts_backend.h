@@ -1,0 +1,63 @@
+// The backend shm for ranks on several hosts. Collectives are those of HostsCollectives; messages
+// pass through Gloo.
+//
+// Errors: as of shm::ShmBackend. After a failure, other hosts fail with the reason that the first
+// rank gave. Thread safety: any thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/group/shared_tensors.h"
+#include "backends/hosts/between_hosts.h"
+#include "backends/hosts/host_map.h"
+#include "backends/shm/host/host_group.h"
+#include "backends/shm/shm_backend.h"
+
+namespace distrun::hosts {
+
+class HostsGroup : public shm::RankGroup {
+ public:
+  HostsGroup(HostMap map, std::shared_ptr<shm::HostGroup> host, BetweenHosts::Parts parts)
+      : map_(std::move(map)), host_(std::move(host)), between_(std::move(parts)) {}
+
+  void run(Clock::time_point deadline, const Call& call) override;
+  void abort() override;
+
+  shm::SharedBlocks& blocks() { return host_->blocks(); }
+  BetweenHosts& between() { return between_; }
+
+ private:
+  const HostMap map_;
+  const std::shared_ptr<shm::HostGroup> host_;
+  BetweenHosts between_;
+};
+
+class HostsBackend : public shm::ShmBackend, public internal::SharesTensors {
+ public:
+  HostsBackend(int rank, int size, c10::intrusive_ptr<Options> options,
+               const std::shared_ptr<HostsGroup>& group)
+      : ShmBackend(rank, size, std::move(options), group), group_(group) {}
+
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  // Makes a backend of some ranks of this group, which must all call this; null on other ranks.
+  // Blocks until they have met.
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+
+  // Into memory that the ranks of this host map.
+  Result<void> share(const at::Tensor& tensor) override;
+
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+ private:
+  c10d::Backend& gloo() const { return group_->between().all(); }
+
+  const std::shared_ptr<HostsGroup> group_;
+};
+
+}  // namespace distrun::hosts

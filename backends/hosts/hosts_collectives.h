@@ -1,0 +1,53 @@
+// Collectives of ranks on several hosts: within each host through shared memory, and between hosts
+// by one leader for each.
+//
+// A sum is that of each host, in the order of its ranks, and then that of the hosts. All ranks get
+// the same bits.
+#pragma once
+
+#include "backends/hosts/between_hosts.h"
+#include "backends/hosts/host_map.h"
+#include "backends/shm/host/collectives.h"
+
+namespace distrun::hosts {
+
+class HostsCollectives : public shm::Collectives {
+ public:
+  // Refers to its arguments. `host` are the collectives of this rank's host.
+  HostsCollectives(const HostMap& map, shm::Collectives& host, BetweenHosts& between,
+                   BetweenHosts::Deadline deadline)
+      : map_(map), host_(host), between_(between), deadline_(deadline) {}
+
+  int rank() const override { return map_.rank(); }
+  int ranks() const override { return map_.ranks(); }
+
+  void barrier(shm::Watch& watch) override;
+  void broadcast(std::byte* data, std::size_t bytes, int root, shm::Watch& watch) override;
+  void all_reduce(std::byte* data, std::size_t count, const shm::Reducing& how,
+                  shm::Watch& watch) override;
+  void reduce(std::byte* data, std::size_t count, const shm::Reducing& how, int root,
+              shm::Watch& watch) override;
+  void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
+                  shm::Watch& watch) override;
+  void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes, int root,
+              shm::Watch& watch) override;
+  void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes, int root,
+               shm::Watch& watch) override;
+  void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
+                      const shm::Reducing& how, shm::Watch& watch) override;
+  void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
+                  shm::Watch& watch) override;
+
+ private:
+  // Gives the leader's bytes to the ranks of this host, which wait while leaders work.
+  void share_result(std::byte* data, std::size_t bytes, shm::Watch& watch);
+  // The leader gets from the others what they have of their hosts' ranks.
+  void exchange_outputs(const std::vector<std::byte*>& outputs, std::size_t bytes);
+
+  const HostMap& map_;
+  shm::Collectives& host_;
+  BetweenHosts& between_;
+  const BetweenHosts::Deadline deadline_;
+};
+
+}  // namespace distrun::hosts
