@@ -122,6 +122,7 @@ bench: packages
 	@/usr/bin/python3 -B bench/collectives/collectives_bench.py $(BENCH) --mpi '$(BUILD)'
 	@echo
 	@$(if $(TORCH_PYTHON),$(BUILD)/bench/ddp_bench $(BENCH))
+	@$(if $(TORCH_PYTHON),/usr/bin/python3 -B bench/ddp/ddp_python_bench.py $(BENCH) '$(BUILD)' '$(TORCH_PYTHON)')
 	@echo
 	@/usr/bin/python3 -B bench/fsdp/fsdp_bench.py $(BENCH) '$(BUILD)' $(TORCH_PYTHON)
 	@echo

@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -121,13 +122,18 @@ std::chrono::milliseconds until(BetweenHosts::Deadline deadline) {
 std::string answer_within(std::chrono::milliseconds time, std::function<std::string()> ask) {
   const auto promise = std::make_shared<std::promise<std::string>>();
   auto answer = promise->get_future();
-  std::thread([promise, ask = std::move(ask)] {
+  const auto answer_it = [promise, ask = std::move(ask)] {
     try {
       promise->set_value(ask());
     } catch (const std::exception&) {
       promise->set_value("");
     }
-  }).detach();
+  };
+  try {
+    std::thread(answer_it).detach();
+  } catch (const std::system_error&) {  // There are too many threads.
+    return "";
+  }
   return answer.wait_for(time) == std::future_status::ready ? answer.get() : "";
 }
 

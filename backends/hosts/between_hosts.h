@@ -38,8 +38,8 @@ class BetweenHosts {
     std::vector<int> names;  // The numbers of the ranks in messages.
     c10::intrusive_ptr<c10d::Store> store;
     std::string failure_key;  // Nothing else sets it.
-    bool can_learn_reasons =
-        true;  // False if every other host has one rank, which cannot report itself.
+    // False if each other host has one rank, which cannot report itself.
+    bool can_learn_reasons = true;
   };
   explicit BetweenHosts(Parts parts) : its_(std::move(parts)) {}
 

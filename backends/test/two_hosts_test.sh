@@ -4,7 +4,7 @@
 #
 #   backends/test/two_hosts_test.sh PROGRAM [ARGUMENT]...
 #
-# Environment: RANKS_PER_HOST (1). Exit status 77: namespaces cannot be created here.
+# Environment: RANKS_PER_HOST (1), TIMEOUT_S (60). Exit status 77: namespaces cannot be created here.
 set -euo pipefail
 name=distrun$$
 folder=$(mktemp -d)
@@ -37,7 +37,7 @@ rank() {
   ip netns exec "$name-$number" unshare --uts --mount --propagation private sh -c '
     hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"' sh "host$number" "$folder/hosts$number" \
     env -u GLOO_SOCKET_IFNAME -u TORCHELASTIC_USE_AGENT_STORE RANK="$rank" WORLD_SIZE=$((2 * per_host)) MASTER_ADDR=10.71.0.1 MASTER_PORT=29571 \
-    timeout -k 1 60 "$@"
+    timeout -k 1 "${TIMEOUT_S:-60}" "$@"
 }
 for each in $(seq $((2 * per_host)) -1 1); do
   rank $((each - 1)) "$@" & pids+=($!)

@@ -2,8 +2,9 @@
 """Compares the collectives of one host: our backends shm and gloo, Open MPI, MPICH, and plain loops over memory.
 
     bench/collectives/collectives_bench.py [--rounds N | --quick] [--ranks 2,4,16] [--ops OPS] [--sizes BYTES]
-                                           [--only NAMES] [--mpi] BUILD
+                                           [--only NAMES] [--mpi] [--two-hosts] BUILD
 
+--two-hosts puts the ranks of shm and gloo into two network namespaces, half into each; requires root and iproute2.
 In a round, all take turns.  The figures are microseconds of one call, medians of the rounds.  `x floor` is shm's
 figure divided by that of the plain loops; `NAME/shm` is NAME's divided by shm's: above 1, shm is faster.
 --mpi first installs Open MPI and MPICH from PyPI, each into a folder of its own in BUILD, if it is not there.
@@ -35,9 +36,18 @@ def install(build, name):
                    check=True, env=environment)
 
 
-def commands(build):
+def two_hosts(programs, backend):
+    def command(ranks):
+        return ["env", f"RANKS_PER_HOST={ranks // 2}", f"TIMEOUT_S={LIMIT_S}", ROOT / "backends/test/two_hosts_test.sh",
+                programs / "collectives_ranks", backend]
+    return command
+
+
+def commands(build, on_two_hosts):
     """The command of each peer that is there, for a number of ranks."""
     programs = build / "bench"
+    if on_two_hosts:
+        return {backend: two_hosts(programs, backend) for backend in ("shm", "gloo")}
     found = {
         "floor": lambda ranks: [programs / "memory_floor", str(ranks)],
         "shm": lambda ranks: [build / "distrun", "launch", "--nproc-per-node", str(ranks), "--no-python",
@@ -101,6 +111,7 @@ def main():
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--only", help="of floor,shm,gloo,openmpi,mpich")
     parser.add_argument("--mpi", action="store_true", help="install Open MPI and MPICH")
+    parser.add_argument("--two-hosts", action="store_true")
     parser.add_argument("--quick", action="store_true", help="one short round of small sizes: checks that it runs")
     parser.add_argument("build", type=pathlib.Path)
     given = parser.parse_args()
@@ -110,10 +121,10 @@ def main():
         given.rounds, milliseconds, batches, given.ranks, given.sizes = 1, 1, 1, "2", "8,65536"
     for name in MPIS if given.mpi else ():
         install(given.build, name)
-    peers = commands(given.build)
+    peers = commands(given.build, given.two_hosts)
     if given.only:
         peers = {name: peers[name] for name in given.only.split(",")}
-    for name in (name for name in MPIS if name not in peers and not given.only):
+    for name in (name for name in MPIS if not (name in peers or given.only or given.two_hosts)):
         print(f"{MPIS[name]} is not there: --mpi installs it")
     plan = [given.ops, given.sizes, str(milliseconds), str(batches)]
     given.ops, given.sizes = given.ops.split(","), list(map(int, given.sizes.split(",")))
