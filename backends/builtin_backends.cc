@@ -5,7 +5,6 @@
 #include "backends/group/registered_backends.h"
 #include "backends/hosts/hosts.h"
 #include "backends/nccl/nccl.h"
-#include "backends/shm/shm.h"
 
 namespace distrun::internal {
 

@@ -294,10 +294,9 @@ void BetweenHosts::rethrow(const std::exception& error, c10d::Backend& backend,
   }
   const auto peer = peer_of_gloo_error(backend, error.what());
   if (!peer) throw HostError(HostError::Kind::kFailed, me, text);
+  const int name = names[static_cast<std::size_t>(*peer)];
   throw HostError(HostError::Kind::kEnded, -1,
-                  "the connection to rank " +
-                      std::to_string(names[static_cast<std::size_t>(*peer)]) +
-                      " was lost: " + text);
+                  "the connection to rank " + std::to_string(name) + kWasLost + text);
 }
 
 }  // namespace distrun::hosts

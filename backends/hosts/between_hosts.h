@@ -24,7 +24,10 @@ namespace distrun::hosts {
 
 // How much longer than a leader the others of its host wait: after a time-out the leader still has
 // to learn the reason, and until then nobody may report the leader.
-constexpr std::chrono::milliseconds kLeadersTime{1000};
+inline constexpr std::chrono::milliseconds kLeadersTime{1000};
+
+// In errors, after the rank to which the connection was lost.
+inline constexpr const char* kWasLost = " was lost: ";
 
 class BetweenHosts {
  public:

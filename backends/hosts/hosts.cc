@@ -1,6 +1,7 @@
 #include "backends/hosts/hosts.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "backends/gloo/gloo.h"
 #include "backends/hosts/host_map.h"
 #include "backends/hosts/hosts_backend.h"
+#include "backends/shm/shm_traits.h"
 
 namespace distrun::internal {
 
@@ -64,7 +66,19 @@ c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const BackendRequest& reque
                                                   group);
 }
 
+class HostsTraits : public ShmTraits {
+ public:
+  // Of a message. Errors of collectives name the peer already.
+  std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error) const override {
+    auto* on_hosts = dynamic_cast<hosts::HostsBackend*>(&backend);
+    if (on_hosts == nullptr || error.find(hosts::kWasLost) != error.npos) return std::nullopt;
+    return peer_of_gloo_error(on_hosts->gloo(), error);
+  }
+};
+
 }  // namespace
+
+std::shared_ptr<const BackendTraits> shm_traits() { return std::make_shared<HostsTraits>(); }
 
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request) {
   ShmMeeting meeting = ShmMeeting::hold(request, CanSpanHosts::kYes);

@@ -54,9 +54,10 @@ class HostsBackend : public shm::ShmBackend, public internal::SharesTensors {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
- private:
+  // Of all ranks.
   c10d::Backend& gloo() const { return group_->between().all(); }
 
+ private:
   const std::shared_ptr<HostsGroup> group_;
 };
 

@@ -14,8 +14,6 @@
 
 namespace distrun::internal {
 
-class BackendTraits;
-
 enum class CanSpanHosts : bool { kNo, kYes };
 
 // The ranks of a group have told each other where they are.
@@ -65,6 +63,5 @@ c10::intrusive_ptr<c10d::Backend> make_one_host_backend(const BackendRequest& re
                                                         ShmMeeting& meeting);
 // What getBackendOptions() of the backend returns.
 c10::intrusive_ptr<c10d::Backend::Options> shm_options(const BackendRequest& request);
-std::shared_ptr<const BackendTraits> shm_traits();
 
 }  // namespace distrun::internal
