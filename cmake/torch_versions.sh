@@ -20,13 +20,13 @@ for version; do
     fail 'not installed' "$log"; continue
   fi
   torch=$(realpath -e "$venv"/lib/python3*/site-packages/torch)
-  begin=$SECONDS log=$build.log
+  begin=$SECONDS log=.deps/$build.log
   if ! cmake/configure.sh release "$build" "DISTRUN_LIBTORCH=$torch" "DISTRUN_TORCH_PYTHON=$PWD/$venv/bin/python3" >"$log" 2>&1 ||
     ! ninja -C "$build" --quiet >>"$log" 2>&1; then
     fail 'does not build' "$log"; continue
   fi
   printf 'builds in %s s, ' $((SECONDS - begin))
-  log=$build-tests.log
+  log=.deps/$build-tests.log
   ctest --test-dir "$build" -j 2 --output-on-failure >"$log" 2>&1 || status=1
   # ctest's summary is "99% tests passed, 2 tests failed out of 1641".
   awk '/tests passed, .* failed out of/ { printf "%d of %d tests pass\n", $NF - $4, $NF; found = 1 }
