@@ -19,7 +19,7 @@ c10::intrusive_ptr<c10d::Backend> make_auto_backend(const BackendRequest& reques
   const bool share_hosts = hosts.size() < meeting.hosts().size() || request.size == 1;
   if (share_hosts) return make_met_shm_backend(for_shm, meeting);
   auto gloo = make_gloo_backend(request);
-  meeting.leave();  // Now that all ranks have met.
+  leave_together(meeting, *gloo);
   return gloo;
 }
 

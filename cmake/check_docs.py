@@ -30,7 +30,7 @@ PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "stacks": "docs/hangs.md", "top"
 OTHER_FLAGS = set("""
     --against-python --args --build --epochs --gtest_filter --install --launchers --lr --mebibytes --n --only --preset --prefix --quick
     --component --oversubscribe --strip --strip-components --workflow --rounds --shapes --against --workers --recurse-submodules --nproc-per --nproc
-    --update --mpi --ops --ranks --sizes --views
+    --update --mpi --ops --ranks --sizes --two-hosts --views
 """.split())
 
 WIDTH_MAX, PARAGRAPH_LINES_MAX, ITEM_LINES_MAX = 160, 5, 2

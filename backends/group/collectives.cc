@@ -10,6 +10,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "backends/group/below_autograd.h"
 #include "backends/group/collective_checks.h"
 #include "backends/group/contiguous.h"
 #include "backends/group/group_state.h"
@@ -21,6 +22,7 @@ namespace distrun {
 namespace {
 
 using c10d::ProcessGroup;
+using internal::BelowAutograd;
 using internal::CallSite;
 using internal::check_like;
 using internal::check_list;
@@ -147,6 +149,7 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   Tensors tensors = {site.rank() == root ? contiguous.unchanged_output("tensor", tensor)
                                          : contiguous.output("tensor", tensor)};
   return run_collective(site, options.async_op, contiguous, [&] {
+    const BelowAutograd direct(tensors[0]);
     return site.group->broadcast(tensors, {.rootRank = root, .asyncOp = options.async_op});
   });
 }
@@ -159,6 +162,7 @@ Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CollectiveOptions& 
   Contiguous contiguous(site);
   Tensors tensors = {contiguous.output("tensor", tensor)};
   return run_collective(site, options.async_op, contiguous, [&] {
+    const BelowAutograd direct(tensors[0]);
     return site.group->allreduce(tensors, {.reduceOp = std::move(op), .asyncOp = options.async_op});
   });
 }
@@ -223,8 +227,10 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
   const Sizes sizes = sizes_for_rows(output, input, site.size());
   at::Tensor to = contiguous.output("output", output, sizes);
   at::Tensor from = contiguous.input(input, sizes);
-  return run_collective(site, options.async_op, contiguous,
-                        [&] { return gather_into(*site.group.process_group(), to, from); });
+  return run_collective(site, options.async_op, contiguous, [&] {
+    const BelowAutograd direct(to, from);
+    return gather_into(*site.group.process_group(), to, from);
+  });
 }
 
 Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
@@ -343,6 +349,7 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   at::Tensor from = contiguous.input(input, sizes);
   const c10d::ReduceScatterOptions its{.reduceOp = std::move(op), .asyncOp = options.async_op};
   return run_collective(site, options.async_op, contiguous, [&] {
+    const BelowAutograd direct(to, from);
     return reduce_scatter_into(*site.group.process_group(), to, from, its);
   });
 }

@@ -1,7 +1,8 @@
 #include "backends/group/work_future.h"
 
+#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <typeindex>
 #include <typeinfo>
 #include <utility>
@@ -12,38 +13,51 @@ namespace distrun::internal {
 
 namespace {
 
-// Kinds of works that throw when asked for their future, which is slow. A class may have futures
-// for some operations only.
-class FuturelessWorks {
+// Whether works of a kind have a future: some throw when asked for it, which is slow. A class may
+// have futures for some operations only.
+class FutureByKind {
  public:
   using Kind = std::pair<std::type_index, c10d::OpType>;
 
-  bool has(const Kind& kind) const {
+  std::optional<bool> of(const Kind& kind) const {
     const std::lock_guard lock(mutex_);
-    return kinds_.contains(kind);
+    const auto found = kinds_.find(kind);
+    return found == kinds_.end() ? std::nullopt : std::optional(found->second);
   }
-  void add(const Kind& kind) {
+  void add(const Kind& kind, bool has_future) {
     const std::lock_guard lock(mutex_);
-    kinds_.insert(kind);
+    kinds_.insert_or_assign(kind, has_future);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::set<Kind> kinds_;
+  std::map<Kind, bool> kinds_;
 };
+
+FutureByKind& future_by_kind() {
+  static auto* const known = new FutureByKind();
+  return *known;
+}
+
+FutureByKind::Kind kind_of(const c10d::Work& work) { return {typeid(work), work.retrieveOpType()}; }
 
 }  // namespace
 
 c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
-  static auto* const futureless = new FuturelessWorks();
-  const FuturelessWorks::Kind kind{typeid(work), work.retrieveOpType()};
-  if (futureless->has(kind)) return {};
+  const FutureByKind::Kind kind = kind_of(work);
+  if (future_by_kind().of(kind) == false) return {};
   try {
-    return work.getFuture();
+    auto future = work.getFuture();
+    if (future) future_by_kind().add(kind, true);
+    return future;
   } catch (const c10::Error&) {
-    futureless->add(kind);
+    future_by_kind().add(kind, false);
     return {};
   }
+}
+
+bool is_known_to_have_future(const c10d::Work& work) {
+  return future_by_kind().of(kind_of(work)) == true;
 }
 
 }  // namespace distrun::internal

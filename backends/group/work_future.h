@@ -11,4 +11,7 @@ namespace distrun::internal {
 // thread.
 c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work);
 
+// Whether works of its class and operation are known to have a future, which making it would cost.
+bool is_known_to_have_future(const c10d::Work& work);
+
 }  // namespace distrun::internal

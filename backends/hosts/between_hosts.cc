@@ -1,11 +1,13 @@
 #include "backends/hosts/between_hosts.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <system_error>
@@ -31,12 +33,13 @@ using shm::Reducing;
 using shm::Reduction;
 using Tensors = std::vector<at::Tensor>;
 
-// How long a rank whose connection was lost waits for the reason. Ranks notice within 0.1 s that
-// another of their host has ended.
-constexpr std::chrono::milliseconds kReasonTime{700};
-// The same after a time-out. Ranks that wait for a leader wait longer than the leader.
-constexpr std::chrono::milliseconds kReasonTimeAfterTimeout =
-    kLeadersTime + std::chrono::milliseconds(250);
+// How often a rank that waits asks the store, and how long the store may take.
+constexpr std::chrono::milliseconds kBetweenLooks{500};
+constexpr std::chrono::milliseconds kAnswerTime{200};
+// How often a leader that waits for Gloo looks at its host.
+constexpr std::chrono::milliseconds kLookAround{100};
+// How long Gloo may go on with the tensors of a call after its connections are closed.
+constexpr std::chrono::seconds kClosingTime{2};
 
 // The dtype by which Gloo reduces such elements, if it does.
 std::optional<at::ScalarType> type_in_gloo(Element element) {
@@ -62,8 +65,16 @@ std::optional<at::ScalarType> type_in_gloo(Element element) {
   }
 }
 
-std::optional<c10d::ReduceOp> operation_in_gloo(Reduction reduction) {
-  switch (reduction) {
+bool is_floating(Element element) {
+  return element == Element::kHalf || element == Element::kBFloat16 ||
+         element == Element::kFloat32 || element == Element::kFloat64;
+}
+
+// Gloo's minimum and maximum lose NaN.
+std::optional<c10d::ReduceOp> operation_in_gloo(const Reducing& how) {
+  const bool has_order = how.reduction == Reduction::kMin || how.reduction == Reduction::kMax;
+  if (has_order && is_floating(how.element)) return std::nullopt;
+  switch (how.reduction) {
     case Reduction::kSum:
     case Reduction::kAverage:
       return c10d::ReduceOp(c10d::ReduceOp::SUM);
@@ -110,32 +121,57 @@ at::Tensor bytes_at(const std::byte* data, std::size_t bytes) {
   return bytes_at(const_cast<std::byte*>(data), bytes);  // NOLINT(*-const-cast)
 }
 
-std::chrono::milliseconds until(BetweenHosts::Deadline deadline) {
+std::chrono::milliseconds until(std::chrono::steady_clock::time_point deadline) {
   const auto left = deadline - std::chrono::steady_clock::now();
   return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(left),
                     std::chrono::milliseconds(1),
                     std::chrono::milliseconds(std::chrono::hours(24 * 365)));
 }
 
-// Asks the store on another thread, which is abandoned if the store does not answer. Empty then,
-// and after an error.
-std::string answer_within(std::chrono::milliseconds time, std::function<std::string()> ask) {
-  const auto promise = std::make_shared<std::promise<std::string>>();
+// Asks the store on another thread, which is abandoned if the store does not answer in time; null
+// then, and after an error.
+std::optional<std::string> answer_within(std::chrono::milliseconds time,
+                                         std::function<std::string()> ask) {
+  const auto promise = std::make_shared<std::promise<std::optional<std::string>>>();
   auto answer = promise->get_future();
   const auto answer_it = [promise, ask = std::move(ask)] {
     try {
       promise->set_value(ask());
     } catch (const std::exception&) {
-      promise->set_value("");
+      promise->set_value(std::nullopt);
     }
   };
   try {
     std::thread(answer_it).detach();
   } catch (const std::system_error&) {  // There are too many threads.
-    return "";
+    return std::nullopt;
   }
-  return answer.wait_for(time) == std::future_status::ready ? answer.get() : "";
+  return answer.wait_for(time) == std::future_status::ready ? answer.get() : std::nullopt;
 }
+
+// Whether a work of Gloo has ended.
+class Ending {
+ public:
+  explicit Ending(c10d::Work& work) : state_(std::make_shared<State>()) {
+    work.getFuture()->addCallback([state = state_](c10::ivalue::Future&) {
+      const std::lock_guard lock(state->mutex);
+      state->has_come = true;
+      state->changed.notify_all();
+    });
+  }
+  bool comes_within(std::chrono::milliseconds time) const {
+    std::unique_lock lock(state_->mutex);
+    return state_->changed.wait_for(lock, time, [&] { return state_->has_come; });
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool has_come = false;
+  };
+  std::shared_ptr<State> state_;
+};
 
 std::string text_of_error(const std::exception& error) {
   const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
@@ -145,37 +181,40 @@ std::string text_of_error(const std::exception& error) {
 }  // namespace
 
 template <class Act>
-void BetweenHosts::on_leaders(const Act& act) {
+void BetweenHosts::run(c10d::Backend& backend, const std::vector<int>& names, const Limit& limit,
+                       const Act& act) {
+  std::optional<Ending> ending;
   try {
-    act(*its_.leaders)->wait();
+    const auto work = act(backend);
+    ending.emplace(*work);
+    while (!ending->comes_within(kLookAround)) {
+      limit.watch.check_failed();
+      look_for_news();
+    }
+    work->wait();
+  } catch (const HostError&) {
+    close_connections();
+    if (ending) ending->comes_within(kClosingTime);
+    throw;
   } catch (const std::exception& error) {
-    rethrow(error, *its_.leaders, its_.names_of_leaders);
-  }
-}
-
-template <class Act>
-void BetweenHosts::on_all(const Act& act) {
-  try {
-    act(*its_.all)->wait();
-  } catch (const std::exception& error) {
-    rethrow(error, *its_.all, its_.names);
+    throw_reason_or(error, backend, names);
   }
 }
 
 void BetweenHosts::all_reduce(std::byte* data, std::size_t count, const Reducing& how, int ranks,
-                              Deadline deadline) {
+                              const Limit& limit) {
   const auto type = type_in_gloo(how.element);
-  const auto operation = operation_in_gloo(how.reduction);
+  const auto operation = operation_in_gloo(how);
   if (type && operation) {
-    on_leaders([&](c10d::Backend& leaders) {
+    run_on_leaders(limit, [&](c10d::Backend& leaders) {
       Tensors tensors = {at::from_blob(data, {static_cast<std::int64_t>(count)}, *type)};
-      return leaders.allreduce(tensors, {.reduceOp = *operation, .timeout = until(deadline)});
+      return leaders.allreduce(tensors, {.reduceOp = *operation, .timeout = until(limit.deadline)});
     });
   } else {
     const auto hosts = static_cast<std::size_t>(its_.leaders->getSize());
     const std::size_t bytes = count * shm::bytes_of(how.element);
     const auto all = std::make_unique_for_overwrite<std::byte[]>(hosts * bytes);
-    all_gather(data, bytes, all.get(), deadline);
+    all_gather(data, bytes, all.get(), limit);
     std::vector<const std::byte*> sources;
     sources.reserve(hosts);
     for (std::size_t host = 0; host < hosts; ++host) sources.push_back(all.get() + host * bytes);
@@ -186,55 +225,57 @@ void BetweenHosts::all_reduce(std::byte* data, std::size_t count, const Reducing
   if (how.reduction == Reduction::kAverage) floats_of(data, count, how.element).div_(ranks);
 }
 
-void BetweenHosts::broadcast(std::byte* data, std::size_t bytes, int host, Deadline deadline) {
-  on_leaders([&](c10d::Backend& leaders) {
+void BetweenHosts::broadcast(std::byte* data, std::size_t bytes, int host, const Limit& limit) {
+  run_on_leaders(limit, [&](c10d::Backend& leaders) {
     Tensors tensors = {bytes_at(data, bytes)};
-    return leaders.broadcast(tensors, {.rootRank = host, .timeout = until(deadline)});
+    return leaders.broadcast(tensors, {.rootRank = host, .timeout = until(limit.deadline)});
   });
 }
 
 void BetweenHosts::all_gather(std::byte* mine, std::size_t bytes, std::byte* all,
-                              Deadline deadline) {
-  on_leaders([&](c10d::Backend& leaders) {
+                              const Limit& limit) {
+  run_on_leaders(limit, [&](c10d::Backend& leaders) {
     at::Tensor input = bytes_at(mine, bytes);
     at::Tensor output = bytes_at(all, bytes * static_cast<std::size_t>(leaders.getSize()));
-    return leaders.DISTRUN_ALL_GATHER_SINGLE(output, input, {.timeout = until(deadline)});
+    return leaders.DISTRUN_ALL_GATHER_SINGLE(output, input, {.timeout = until(limit.deadline)});
   });
 }
 
-void BetweenHosts::barrier(Deadline deadline) {
-  on_leaders([&](c10d::Backend& leaders) { return leaders.barrier({.timeout = until(deadline)}); });
+void BetweenHosts::barrier(const Limit& limit) {
+  run_on_leaders(limit, [&](c10d::Backend& leaders) {
+    return leaders.barrier({.timeout = until(limit.deadline)});
+  });
 }
 
 void BetweenHosts::gather(const std::byte* mine, const std::vector<std::byte*>& outputs,
-                          std::size_t bytes, int root, Deadline deadline) {
-  on_all([&](c10d::Backend& all) {
+                          std::size_t bytes, int root, const Limit& limit) {
+  run_on_all(limit, [&](c10d::Backend& all) {
     Tensors inputs = {bytes_at(mine, bytes)};
     std::vector<Tensors> lists;
     if (all.getRank() == root) {
       lists.emplace_back();
       for (std::byte* each : outputs) lists[0].push_back(bytes_at(each, bytes));
     }
-    return all.gather(lists, inputs, {.rootRank = root, .timeout = until(deadline)});
+    return all.gather(lists, inputs, {.rootRank = root, .timeout = until(limit.deadline)});
   });
 }
 
 void BetweenHosts::scatter(const std::vector<const std::byte*>& inputs, std::byte* mine,
-                           std::size_t bytes, int root, Deadline deadline) {
-  on_all([&](c10d::Backend& all) {
+                           std::size_t bytes, int root, const Limit& limit) {
+  run_on_all(limit, [&](c10d::Backend& all) {
     Tensors outputs = {bytes_at(mine, bytes)};
     std::vector<Tensors> lists;
     if (all.getRank() == root) {
       lists.emplace_back();
       for (const std::byte* each : inputs) lists[0].push_back(bytes_at(each, bytes));
     }
-    return all.scatter(outputs, lists, {.rootRank = root, .timeout = until(deadline)});
+    return all.scatter(outputs, lists, {.rootRank = root, .timeout = until(limit.deadline)});
   });
 }
 
 void BetweenHosts::all_to_all(const std::vector<shm::Collectives::ConstPart>& inputs,
                               const std::vector<shm::Collectives::Part>& outputs,
-                              Deadline deadline) {
+                              const Limit& limit) {
   // Gloo requires parts of one size unless they follow each other.
   std::vector<std::int64_t> sizes_sent, sizes_received;
   for (const auto& each : inputs) sizes_sent.push_back(static_cast<std::int64_t>(each.bytes));
@@ -245,9 +286,9 @@ void BetweenHosts::all_to_all(const std::vector<shm::Collectives::ConstPart>& in
   at::Tensor sent = buffer(sizes_sent), received = buffer(sizes_received);
   auto* next = static_cast<std::byte*>(sent.data_ptr());
   for (const auto& each : inputs) next = std::copy_n(each.data, each.bytes, next);
-  on_all([&](c10d::Backend& all) {
+  run_on_all(limit, [&](c10d::Backend& all) {
     return all.DISTRUN_ALL_TO_ALL_SINGLE(received, sent, sizes_received, sizes_sent,
-                                         {.timeout = until(deadline)});
+                                         {.timeout = until(limit.deadline)});
   });
   const auto* from = static_cast<const std::byte*>(received.const_data_ptr());
   for (const auto& each : outputs) {
@@ -256,47 +297,88 @@ void BetweenHosts::all_to_all(const std::vector<shm::Collectives::ConstPart>& in
   }
 }
 
-void BetweenHosts::fail(const std::string& reason) noexcept {
+void BetweenHosts::monitored_barrier(std::chrono::milliseconds timeout, bool wait_all_ranks) {
+  c10d::BarrierOptions options;
+  options.timeout = timeout;
+  try {
+    its_.all->monitoredBarrier(options, wait_all_ranks);
+  } catch (const std::exception& error) {
+    // Only rank 0 knows who did not come.
+    if (its_.all->getRank() == 0) {
+      throw HostError(HostError::Kind::kFailed, -1, text_of_error(error));
+    }
+    throw_reason_or(error, *its_.all, its_.names);
+  }
+}
+
+void BetweenHosts::publish_failure(const std::string& reason) {
+  if (has_published_.exchange(true)) return;
   // Without an answer, the other hosts learn only that a connection was lost.
   answer_within(kReasonTime, [store = its_.store, key = its_.failure_key, reason] {
     store->compareSet(key, {}, std::vector<std::uint8_t>(reason.begin(), reason.end()));
     return reason;
   });
-  abort();
+  close_connections();
 }
 
 void BetweenHosts::abort() {
+  is_aborted_ = true;
+  const auto me = static_cast<std::size_t>(its_.all->getRank());
+  publish_failure("rank " + std::to_string(its_.names[me]) + " has left the group");
+  close_connections();
+}
+
+void BetweenHosts::close_connections() {
   if (its_.leaders) its_.leaders->abort();
   its_.all->abort();
 }
 
-std::string BetweenHosts::reason_of_failure(std::chrono::milliseconds time) const {
-  if (!its_.can_learn_reasons) return {};
-  return answer_within(time + kReasonTime, [store = its_.store, key = its_.failure_key, time] {
+void BetweenHosts::throw_news(std::chrono::milliseconds time) {
+  if (is_aborted_) throw HostError(HostError::Kind::kAborted, -1, "the group has been aborted");
+  if (is_store_silent_) return;
+  const auto ask = [store = its_.store, key = its_.failure_key, time] {
     const auto deadline = deadline_after(time);
     // A wait of the store that times out logs a warning.
     while (!store->check({key})) {
-      if (std::chrono::steady_clock::now() > deadline) return std::string();
+      if (std::chrono::steady_clock::now() >= deadline) return std::string();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const std::vector<std::uint8_t> reason = store->get(key);
     return std::string(reason.begin(), reason.end());
-  });
+  };
+  const auto reason = answer_within(time + kAnswerTime, ask);
+  is_store_silent_ = !reason;
+  if (reason && !reason->empty()) throw HostError(HostError::Kind::kFailed, -1, *reason);
 }
 
-void BetweenHosts::rethrow(const std::exception& error, c10d::Backend& backend,
-                           const std::vector<int>& names) {
+void BetweenHosts::look_for_news() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kBetweenLooks;
+  throw_news(std::chrono::milliseconds(0));
+}
+
+void BetweenHosts::wait_for_news() { throw_news(kReasonTime); }
+
+void BetweenHosts::throw_reason_or(const std::exception& error, c10d::Backend& backend,
+                                   const std::vector<int>& names) {
+  wait_for_news();
   const std::string text = text_of_error(error);
-  const int me = its_.all->getRank();
-  const auto time = is_gloo_timeout(text) ? kReasonTimeAfterTimeout : kReasonTime;
-  if (const std::string reason = reason_of_failure(time); !reason.empty()) {
-    throw HostError(HostError::Kind::kFailed, me, reason);
-  }
   const auto peer = peer_of_gloo_error(backend, error.what());
-  if (!peer) throw HostError(HostError::Kind::kFailed, me, text);
+  if (!peer) throw HostError(HostError::Kind::kFailed, -1, text);
   const int name = names[static_cast<std::size_t>(*peer)];
   throw HostError(HostError::Kind::kEnded, -1,
                   "the connection to rank " + std::to_string(name) + kWasLost + text);
+}
+
+void NewsWatch::check(int rank) {
+  try {
+    of_host_.check(rank);
+  } catch (const HostError& error) {
+    if (error.kind() == HostError::Kind::kTimedOut) between_.wait_for_news();
+    throw;
+  }
+  between_.look_for_news();
 }
 
 }  // namespace distrun::hosts

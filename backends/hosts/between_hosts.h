@@ -1,18 +1,21 @@
 // What passes between the hosts of a group: bytes through Gloo, and the news of a failure through
 // the store.
 //
-// Of each host, one rank, the leader, takes part in the leaders' collectives. Those of all ranks
-// are for what leaders would not make faster.
+// One rank of each host, its leader, takes part in the leaders' collectives. All ranks take part in
+// the others, which leaders would not make faster.
 //
-// A failure closes the leaders' connections, so that those of other hosts learn it; the store tells
-// them the reason.
+// A rank on which a call fails publishes the reason in the store and closes its connections. Ranks
+// that wait, for Gloo or for a rank of their host, look for such a reason, and fail with it.
 //
 // Errors: shm::HostError. Thread safety: one thread at a time, but any may call abort().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -22,16 +25,18 @@
 
 namespace distrun::hosts {
 
-// How much longer than a leader the others of its host wait: after a time-out the leader still has
-// to learn the reason, and until then nobody may report the leader.
+// How long a rank that has lost a connection, or whose time is over, waits for the reason: ranks
+// notice within 0.1 s that another of their host has ended.
+inline constexpr std::chrono::milliseconds kReasonTime{700};
+// How much longer than a leader the other ranks of its host wait, so that the leader reports first.
 inline constexpr std::chrono::milliseconds kLeadersTime{1000};
+static_assert(kReasonTime < kLeadersTime);
 
 // In errors, after the rank to which the connection was lost.
 inline constexpr const char* kWasLost = " was lost: ";
 
 class BetweenHosts {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
   struct Parts {
@@ -40,47 +45,81 @@ class BetweenHosts {
     std::vector<int> names_of_leaders;
     std::vector<int> names;  // The numbers of the ranks in messages.
     c10::intrusive_ptr<c10d::Store> store;
-    std::string failure_key;  // Nothing else sets it.
-    // False if each other host has one rank, which cannot report itself.
-    bool can_learn_reasons = true;
+    std::string failure_key;  // Only for this group.
   };
   explicit BetweenHosts(Parts parts) : its_(std::move(parts)) {}
 
+  struct Limit {
+    std::chrono::steady_clock::time_point deadline;
+    shm::Watch& watch;  // Is asked whether a call of another rank of this host has failed.
+  };
+
   // Of the leaders, in the order of the hosts. `ranks` is what an average divides by.
   void all_reduce(std::byte* data, std::size_t count, const shm::Reducing& how, int ranks,
-                  Deadline deadline);
-  void broadcast(std::byte* data, std::size_t bytes, int host, Deadline deadline);
+                  const Limit& limit);
+  void broadcast(std::byte* data, std::size_t bytes, int host, const Limit& limit);
   // `all` has `bytes` bytes for each host.
-  void all_gather(std::byte* mine, std::size_t bytes, std::byte* all, Deadline deadline);
-  void barrier(Deadline deadline);
+  void all_gather(std::byte* mine, std::size_t bytes, std::byte* all, const Limit& limit);
+  void barrier(const Limit& limit);
 
   // Of all ranks.
   void gather(const std::byte* mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-              int root, Deadline deadline);
+              int root, const Limit& limit);
   void scatter(const std::vector<const std::byte*>& inputs, std::byte* mine, std::size_t bytes,
-               int root, Deadline deadline);
+               int root, const Limit& limit);
   void all_to_all(const std::vector<shm::Collectives::ConstPart>& inputs,
-                  const std::vector<shm::Collectives::Part>& outputs, Deadline deadline);
+                  const std::vector<shm::Collectives::Part>& outputs, const Limit& limit);
+  void monitored_barrier(std::chrono::milliseconds timeout, bool wait_all_ranks);
 
   // Gloo of all ranks.
   c10d::Backend& all() { return *its_.all; }
 
-  // A call failed on this rank: the other hosts learn it.
-  void fail(const std::string& reason) noexcept;
+  // Publishes that a call failed on this rank, and why. Only the first time.
+  void publish_failure(const std::string& reason);
+  // Throws the reason, if another rank has published one; asks the store only now and then.
+  void look_for_news();
+  // Throws the reason that another rank publishes within kReasonTime, if one does.
+  void wait_for_news();
   void abort();
 
  private:
-  // Throws the reason that another rank gave, or else `error` of a collective of Gloo.
-  [[noreturn]] void rethrow(const std::exception& error, c10d::Backend& backend,
-                            const std::vector<int>& names);
-  // The first reason that a rank gave; empty if none gives one in time.
-  std::string reason_of_failure(std::chrono::milliseconds time) const;
+  // `error` is what a collective of `backend` threw. `names` are those of its ranks.
+  [[noreturn]] void throw_reason_or(const std::exception& error, c10d::Backend& backend,
+                                    const std::vector<int>& names);
+  // Runs a collective of Gloo.
   template <class Act>
-  void on_leaders(const Act& act);
+  void run(c10d::Backend& backend, const std::vector<int>& names, const Limit& limit,
+           const Act& act);
   template <class Act>
-  void on_all(const Act& act);
+  void run_on_leaders(const Limit& limit, const Act& act) {
+    run(*its_.leaders, its_.names_of_leaders, limit, act);
+  }
+  template <class Act>
+  void run_on_all(const Limit& limit, const Act& act) {
+    run(*its_.all, its_.names, limit, act);
+  }
+  void throw_news(std::chrono::milliseconds time);
+  void close_connections();
 
-  Parts its_;
+  const Parts its_;
+  std::chrono::steady_clock::time_point next_look_;
+  bool is_store_silent_ = false;
+  std::atomic<bool> has_published_ = false;
+  std::atomic<bool> is_aborted_ = false;
+};
+
+// Looks for news of other hosts while ranks of this host wait for each other.
+class NewsWatch : public shm::Watch {
+ public:
+  NewsWatch(shm::Watch& of_host, BetweenHosts& between) : of_host_(of_host), between_(between) {}
+
+  void check(int rank) override;
+  void check_failed() override { of_host_.check_failed(); }
+  void prolong(std::chrono::milliseconds by) override { of_host_.prolong(by); }
+
+ private:
+  shm::Watch& of_host_;
+  BetweenHosts& between_;
 };
 
 }  // namespace distrun::hosts

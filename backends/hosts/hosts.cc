@@ -46,10 +46,6 @@ c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const BackendRequest& reque
   parts.store = c10::make_intrusive<c10d::PrefixStore>(prefix, request.store);
   parts.failure_key = "failure";
   parts.names = request.ranks;
-  parts.can_learn_reasons = false;
-  for (int host = 0; host < map.hosts(); ++host) {
-    if (host != map.my_host() && map.ranks_on(host).size() > 1) parts.can_learn_reasons = true;
-  }
   const BackendRequest of_host =
       request_for(request, map.ranks_on(map.my_host()), map.place_of(request.rank),
                   prefix + "on" + std::to_string(map.my_host()));
@@ -59,7 +55,7 @@ c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const BackendRequest& reque
   parts.names_of_leaders = of_leaders.ranks;
   if (map.is_leader()) parts.leaders = make_gloo_backend(of_leaders);
   parts.all = make_gloo_backend(of_all);
-  meeting.leave();
+  leave_together(meeting, *parts.all);
   auto group =
       std::make_shared<hosts::HostsGroup>(std::move(map), std::move(host), std::move(parts));
   return c10::make_intrusive<hosts::HostsBackend>(request.rank, request.size, shm_options(request),
@@ -77,6 +73,12 @@ class HostsTraits : public ShmTraits {
 };
 
 }  // namespace
+
+void leave_together(ShmMeeting& meeting, c10d::Backend& gloo) {
+  gloo.barrier({})->wait();  // All ranks have read the cards.
+  meeting.leave();
+  gloo.barrier({})->wait();
+}
 
 std::shared_ptr<const BackendTraits> shm_traits() { return std::make_shared<HostsTraits>(); }
 

@@ -18,6 +18,9 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request
 // The same, of ranks that have met.
 c10::intrusive_ptr<c10d::Backend> make_met_shm_backend(const BackendRequest& request,
                                                        ShmMeeting& meeting);
+// Takes the keys of all ranks from the store, before any rank goes on: so none finds an old card of
+// another when it makes the next group. `gloo` has the same ranks.
+void leave_together(ShmMeeting& meeting, c10d::Backend& gloo);
 std::shared_ptr<const BackendTraits> shm_traits();
 
 }  // namespace distrun::internal

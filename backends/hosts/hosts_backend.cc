@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include <c10/util/Exception.h>
+
 #include "backends/hosts/hosts.h"
 #include "backends/hosts/hosts_collectives.h"
 #include "backends/shm/shared_storage.h"
@@ -11,12 +13,19 @@ namespace distrun::hosts {
 
 void HostsGroup::run(Clock::time_point deadline, const Call& call) {
   try {
-    host_->run(deadline, [&](shm::Collectives& host, shm::Watch& watch) {
+    host_->run_on_host(deadline, [&](shm::HostCollectives& host, shm::Watch& watch) {
+      NewsWatch watch_all(watch, between_);
       HostsCollectives all(map_, host, between_, deadline);
-      call(all, watch);
+      call(all, watch_all);
     });
+  } catch (const c10::Error& error) {
+    between_.publish_failure(error.what_without_backtrace());
+    throw;
   } catch (const std::exception& error) {
-    between_.fail(error.what());
+    between_.publish_failure(error.what());
+    throw;
+  } catch (...) {
+    between_.publish_failure("an exception without a text");
     throw;
   }
 }
@@ -59,12 +68,10 @@ void HostsBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   const Call call = {"monitored_barrier", c10d::OpType::BARRIER, "shm:monitored_barrier", timeout(),
                      false};
   const bool is_timed = options.timeout > std::chrono::milliseconds(0);
+  const auto limit = is_timed ? options.timeout : timeout();
   begin(call, {},
-        [&gloo = gloo(), wait_all_ranks, limit = is_timed ? options.timeout : timeout()](
-            auto& /*group*/, auto& /*watch*/) {
-          c10d::BarrierOptions with_limit;
-          with_limit.timeout = limit;
-          gloo.monitoredBarrier(with_limit, wait_all_ranks);
+        [&between = group_->between(), wait_all_ranks, limit](auto& /*group*/, auto& /*watch*/) {
+          between.monitored_barrier(limit, wait_all_ranks);
         })
       ->wait();
 }

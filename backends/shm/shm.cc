@@ -65,9 +65,11 @@ bool spans_hosts(const std::string& card) { return card.ends_with(kSpansHosts); 
 
 }  // namespace
 
-ShmMeeting::ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline,
-                       shm::HostMeeting meeting, std::vector<std::string> cards)
+ShmMeeting::ShmMeeting(BackendRequest request, CanSpanHosts can_span_hosts,
+                       std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
+                       std::vector<std::string> cards)
     : request_(std::move(request)),
+      can_span_hosts_(can_span_hosts == CanSpanHosts::kYes),
       deadline_(deadline),
       meeting_(std::move(meeting)),
       cards_(std::move(cards)),
@@ -84,13 +86,14 @@ ShmMeeting ShmMeeting::hold(const BackendRequest& request, CanSpanHosts can_span
   auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
   const char* more = can_span_hosts == CanSpanHosts::kYes ? kSpansHosts : "";
   auto cards = exchange_cards(request, meeting.card() + more);
-  return {request, deadline, std::move(meeting), std::move(cards)};
+  return {request, can_span_hosts, deadline, std::move(meeting), std::move(cards)};
 }
 
 void ShmMeeting::refuse() const {
   TORCH_CHECK_WITH(DistBackendError, false, "shm: ", list_of_ranks(elsewhere_), " and rank ",
                    request_.ranks[static_cast<std::size_t>(request_.rank)],
-                   " are on different hosts or in different network namespaces; use gloo");
+                   " are on different hosts or in different network namespaces",
+                   can_span_hosts_ ? ", and a rank in Python can use only one" : "", "; use gloo");
 }
 
 std::shared_ptr<shm::HostGroup> ShmMeeting::join() {

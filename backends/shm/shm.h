@@ -43,10 +43,12 @@ class ShmMeeting {
   void leave();
 
  private:
-  ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline,
-             shm::HostMeeting meeting, std::vector<std::string> cards);
+  ShmMeeting(BackendRequest request, CanSpanHosts can_span_hosts,
+             std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
+             std::vector<std::string> cards);
 
   BackendRequest request_;
+  bool can_span_hosts_ = false;
   std::chrono::steady_clock::time_point deadline_;
   shm::HostMeeting meeting_;
   std::vector<std::string> cards_;

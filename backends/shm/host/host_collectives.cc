@@ -120,12 +120,27 @@ std::size_t HostCollectives::share_bytes() const {
   return phases_.slot_bytes() / static_cast<std::size_t>(ranks()) / kLineBytes * kLineBytes;
 }
 
-void HostCollectives::barrier(Watch& watch) {
-  const CallFacts facts = facts_of(CallKind::kBarrier);
+void HostCollectives::compare(const CallFacts& facts, Watch& watch) {
   phases_.begin(facts, watch);
   phases_.publish();
   wait_and_compare(facts, watch);
 }
+
+void HostCollectives::compare(CallKind kind, std::size_t bytes, int root, Watch& watch) {
+  CallFacts facts = facts_of(kind);
+  facts.bytes = bytes;
+  facts.root = root;
+  compare(facts, watch);
+}
+
+void HostCollectives::compare(CallKind kind, std::size_t count, const Reducing& how, int root,
+                              Watch& watch) {
+  CallFacts facts = facts_of(kind, count, how);
+  facts.root = root;
+  compare(facts, watch);
+}
+
+void HostCollectives::barrier(Watch& watch) { compare(CallKind::kBarrier, watch); }
 
 void HostCollectives::broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kBroadcast);

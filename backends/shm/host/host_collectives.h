@@ -58,6 +58,12 @@ class HostCollectives : public Collectives {
   int rank() const override { return phases_.rank(); }
   int ranks() const override { return phases_.ranks(); }
 
+  // Compares what the ranks call, in a phase that does nothing else: for a call that consists of
+  // several of these collectives. Throws HostError if the ranks differ.
+  void compare(CallKind kind, Watch& watch) { compare(facts_of(kind), watch); }
+  void compare(CallKind kind, std::size_t bytes, int root, Watch& watch);
+  void compare(CallKind kind, std::size_t count, const Reducing& how, int root, Watch& watch);
+
   void barrier(Watch& watch) override;
   void broadcast(std::byte* data, std::size_t bytes, int root, Watch& watch) override;
   void all_reduce(std::byte* data, std::size_t count, const Reducing& how, Watch& watch) override;
@@ -82,6 +88,7 @@ class HostCollectives : public Collectives {
 
   CallFacts facts_of(CallKind kind);
   CallFacts facts_of(CallKind kind, std::size_t count, const Reducing& how);
+  void compare(const CallFacts& facts, Watch& watch);
   void wait_and_compare(const CallFacts& mine, Watch& watch);
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                           const CallFacts& facts, Watch& watch);

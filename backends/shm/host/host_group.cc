@@ -42,7 +42,7 @@ std::vector<RankMemory*> memories_of(const std::vector<RankRegion>& regions) {
 class HostGroup::Watching : public Watch {
  public:
   Watching(const HostRanks& ranks, const Phases& phases, Clock::time_point deadline)
-      : ranks_(ranks), phases_(phases), deadline_(deadline) {}
+      : ranks_(ranks), phases_(phases), given_deadline_(deadline), deadline_(deadline) {}
 
   void check(int /*rank*/) override {
     ranks_.check_usable();
@@ -85,6 +85,7 @@ class HostGroup::Watching : public Watch {
   const HostRanks& ranks_;
   const Phases& phases_;
   const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point given_deadline_;
   Clock::time_point deadline_;
 };
 
@@ -146,7 +147,8 @@ void HostGroup::destroy(HostGroup* group) {
   }
 }
 
-void HostGroup::run(Clock::time_point deadline, const Call& call) {
+void HostGroup::run_on_host(Clock::time_point deadline,
+                            const std::function<void(HostCollectives&, Watch&)>& call) {
   ranks_.check_usable();
   Watching watch(ranks_, phases_, deadline);
   try {

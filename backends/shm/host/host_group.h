@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,9 @@ class HostGroup : public RankGroup {
   // Deletes a group, on another thread if this is the mailbox's, for whose end the group waits.
   static void destroy(HostGroup* group);
 
-  void run(Clock::time_point deadline, const Call& call) override;
+  void run(Clock::time_point deadline, const Call& call) override { run_on_host(deadline, call); }
+  void run_on_host(Clock::time_point deadline,
+                   const std::function<void(HostCollectives&, Watch&)>& call);
 
   Mailbox& mailbox() { return *mailbox_; }
 

@@ -31,7 +31,7 @@ class Watch {
   virtual void check(int rank) = 0;
   // Throws if a call of any rank has failed.
   virtual void check_failed() {}
-  // Moves the deadline.
+  // Moves the deadline that it was given.
   virtual void prolong(std::chrono::milliseconds /*by*/) {}
 };
 
