@@ -1,16 +1,20 @@
 // The backend shm on several hosts. Ranks with even numbers say that they are on one host, and
 // those with odd numbers on another.
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/group/shared_tensors.h"
 #include "backends/shm/test/mapped_files.h"
 #include "backends/test/multirank_test.h"
+#include "distrun/backend_registry.h"
 #include "distrun/collectives.h"
 #include "distrun/point_to_point.h"
 #include "distrun/split_group.h"
@@ -91,6 +95,31 @@ TEST_F(HostsMultirankTest, AveragesOfAllDtypesAreDividedOnce) {
   EXPECT_TRUE(bits.eq((1 << get_world_size()) - 1).all().item<bool>());
 }
 
+// Gloo's comparisons lose a NaN that is not on the first host.
+TEST_F(HostsMultirankTest, MinimumAndMaximumKeepNaN) {
+  const Group group = make("shm");
+  for (const auto op : {ReduceOp::MIN, ReduceOp::MAX}) {
+    for (int rank = 0; rank < get_world_size(); ++rank) {
+      const at::Tensor x =
+          at::full({3}, get_rank() == rank ? std::nan("") : get_rank(), at::kFloat);
+      all_reduce(x, op, {.group = group});
+      EXPECT_TRUE(x.isnan().all().item<bool>()) << x;
+    }
+  }
+}
+
+// A sum of two such numbers is infinite.
+TEST_F(HostsMultirankTest, HalfNumbersAreRoundedOnce) {
+  const Group group = make("shm");
+  const at::Tensor x = at::full({5}, 40'000, at::kHalf);
+  all_reduce(x, ReduceOp::AVG, {.group = group});
+  EXPECT_TRUE(x.eq(40'000).all().item<bool>()) << x;
+  const at::Tensor all = at::full({2 * get_world_size()}, 40'000, at::kHalf),
+                   mine = at::empty({2}, at::kHalf);
+  reduce_scatter_tensor(mine, all, ReduceOp::AVG, {.group = group});
+  EXPECT_TRUE(mine.eq(40'000).all().item<bool>()) << mine;
+}
+
 TEST_F(HostsMultirankTest, ASharedTensorIsReducedAndKeepsItsViews) {
   const Group group = make("shm");
   const at::Tensor all = at::full({1'000'000}, get_rank() + 1, at::kFloat);
@@ -117,6 +146,75 @@ TEST_F(HostsMultirankTest, AnErrorOnOneHostIsTheErrorOfTheOthers) {
   EXPECT_THAT(error, AllOf(HasSubstr("all_reduce of 16 bytes"), HasSubstr("barrier")))
       << get_rank();
   EXPECT_THAT(error_of([&] { barrier({.group = group}); }), HasSubstr("an earlier call"));
+}
+
+// Such calls consist of the same collectives within the host.
+TEST_F(HostsMultirankTest, TheRanksOfAHostCompareReductionsAndRoots) {
+  if (get_world_size() < 3) GTEST_SKIP() << "needs a host with two ranks";
+  const at::Tensor x = at::ones({4});
+  const auto error_in_new_group = [&](const auto& act) {
+    const Group group = make("shm");
+    return error_of([&] { act(CollectiveOptions{.group = group}); });
+  };
+  EXPECT_THAT(error_in_new_group([&](const CollectiveOptions& options) {
+                all_reduce(x, get_rank() == 2 ? ReduceOp::AVG : ReduceOp::SUM, options);
+              }),
+              AllOf(HasSubstr("with AVG"), HasSubstr("with SUM")));
+  EXPECT_THAT(error_in_new_group([&](const CollectiveOptions& options) {
+                reduce(x, get_rank() == 2 ? 1 : 0, ReduceOp::SUM, options);
+              }),
+              AllOf(HasSubstr("root 1"), HasSubstr("root 0")));
+  EXPECT_THAT(error_in_new_group([&](const CollectiveOptions& options) {
+                broadcast(x, get_rank() == 2 ? 1 : 0, options);
+              }),
+              AllOf(HasSubstr("root 1"), HasSubstr("root 0")));
+}
+
+// Hosts of neighbours, so that the leaders are not ranks 0 and 1. Rank 1 is not its host's leader.
+TEST_F(HostsMultirankTest, ARankThatLeavesIsNamedOnEveryHost) {
+  if (get_world_size() < 3) GTEST_SKIP() << "needs a host with two ranks";
+  be_on(get_rank() / 2);
+  const Group group = make("shm");
+  if (get_rank() == 1) {
+    abort_process_group(group);
+  } else {
+    EXPECT_THAT(error_of([&] { barrier({.group = group}); }),
+                HasSubstr("rank 1 has left the group"));
+  }
+  rendezvous_at("left");
+}
+
+// Rank 0 waits in Gloo for the other host.
+TEST_F(HostsMultirankTest, AbortEndsACallThatWaitsForAnotherHost) {
+  const Group group = make("shm");
+  if (get_rank() == 0) {
+    const Work work = all_reduce(at::ones({3}), ReduceOp::SUM, {.group = group, .async_op = true});
+    abort_process_group(group);
+    EXPECT_THAT(error_of([&] { work.wait(); }), HasSubstr("aborted"));
+  }
+  rendezvous_at("aborted");
+}
+
+// Groups whose keys in the store are the same. A rank that is ahead must not find the card that
+// another had in the group before.
+TEST_F(HostsMultirankTest, AStoreServesOneGroupAfterAnother) {
+  be_on(get_rank() / 2);
+  for (const std::string name : {"shm", "auto"}) {
+    BackendRequest request{.store = c10::make_intrusive<c10d::PrefixStore>(
+                               "again " + name, default_group().getStore())};
+    request.rank = get_rank();
+    request.size = get_world_size();
+    request.timeout = std::chrono::seconds(30);
+    for (int rank = 0; rank < request.size; ++rank) request.ranks.push_back(rank);
+    for (int time = 0; time < 5; ++time) {
+      const auto backend = make_backend(name, request);
+      std::vector<at::Tensor> tensors = {at::ones({2})};
+      backend->allreduce(tensors, {})->wait();
+      EXPECT_TRUE(tensors[0].eq(get_world_size()).all().item<bool>());
+      // Every rank has the result, so no other needs this one any more.
+      backend->barrier({})->wait();
+    }
+  }
 }
 
 // Rank 1 is alone on its host, or its leader.

@@ -6,7 +6,8 @@
 // thread before they return; otherwise a thread of the backend runs them, or the thread that waits.
 //
 // Errors: c10::ValueError for arguments. Works throw c10::DistBackendError, which names the rank
-// that has ended, did not come or makes another call, by its number in the default group. Thread
+// that has ended, did not come or makes another call, by its number in the default group; if that
+// rank is on another host and did not come, perhaps only the time-out. Thread
 // safety: any thread.
 #pragma once
 

@@ -4,6 +4,7 @@
 #
 #   backends/test/two_hosts_test.sh PROGRAM [ARGUMENT]...
 #
+# Rank 0 serves the store of each default group, so the program can make only one.
 # Environment: RANKS_PER_HOST (1), TIMEOUT_S (60). Exit status 77: namespaces cannot be created here.
 set -euo pipefail
 name=distrun$$

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -367,6 +368,39 @@ TEST(HostErrorsTest, DifferentCallsAreAnErrorOnAllRanks) {
   EXPECT_THAT(errors, Each(AllOf(HasSubstr("the ranks make different calls: rank "),
                                  HasSubstr("broadcast of 8 bytes, root 1"),
                                  HasSubstr("all_reduce of 8 bytes of float with MAX"))));
+}
+
+// Rank 1 does not come.
+TEST(HostErrorsTest, ProlongedWaitsDoNotAddUp) {
+  std::promise<void> is_over;
+  const auto over = is_over.get_future().share();
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) return over.wait();
+    const auto begin = HostGroup::Clock::now();
+    try {
+      group.run(begin + std::chrono::milliseconds(100), [&](Collectives& all, Watch& watch) {
+        for (int time = 0; time < 1000; ++time) watch.prolong(std::chrono::milliseconds(100));
+        all.barrier(watch);
+      });
+    } catch (const HostError&) {
+      EXPECT_LT(HostGroup::Clock::now() - begin, std::chrono::seconds(30));
+      is_over.set_value();
+      throw;
+    }
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 1 did not come"));
+}
+
+// A call of several collectives compares itself first.
+TEST(HostErrorsTest, ComparedCallsMayDifferInTheirReductionOnly) {
+  const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
+    group.run_on_host(in_time(), [&](HostCollectives& all, Watch& watch) {
+      const auto reduction = rank == 0 ? Reduction::kSum : Reduction::kAverage;
+      all.compare(CallKind::kReduce, 2, {Element::kFloat32, reduction}, 1, watch);
+    });
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("reduce of 8 bytes of float with SUM, root 1"),
+                                 HasSubstr("reduce of 8 bytes of float with AVG, root 1"))));
 }
 
 TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {

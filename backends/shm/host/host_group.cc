@@ -69,7 +69,9 @@ class HostGroup::Watching : public Watch {
     }
   }
 
-  void prolong(std::chrono::milliseconds by) override { deadline_ = postponed(deadline_, by); }
+  void prolong(std::chrono::milliseconds by) override {
+    deadline_ = std::max(deadline_, postponed(given_deadline_, by));
+  }
 
  private:
   std::vector<int> missing() const {
