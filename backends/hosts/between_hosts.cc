@@ -375,7 +375,9 @@ void NewsWatch::check(int rank) {
   try {
     of_host_.check(rank);
   } catch (const HostError& error) {
-    if (error.kind() == HostError::Kind::kTimedOut) between_.wait_for_news();
+    // A leader that did not come may wait for another host. Other ranks are at fault themselves.
+    const bool waits_for_leader = rank == 0 && !between_.is_leader();
+    if (error.kind() == HostError::Kind::kTimedOut && waits_for_leader) between_.wait_for_news();
     throw;
   }
   between_.look_for_news();

@@ -26,7 +26,8 @@
 namespace distrun::hosts {
 
 // How long a rank that has lost a connection, or whose time is over, waits for the reason: ranks
-// notice within 0.1 s that another of their host has ended.
+// notice within 0.1 s that another of their host has ended. A rank that knows who is at fault does
+// not wait: others wait for it.
 inline constexpr std::chrono::milliseconds kReasonTime{700};
 // How much longer than a leader the other ranks of its host wait, so that the leader reports first.
 inline constexpr std::chrono::milliseconds kLeadersTime{1000};
@@ -71,6 +72,7 @@ class BetweenHosts {
                   const std::vector<shm::Collectives::Part>& outputs, const Limit& limit);
   void monitored_barrier(std::chrono::milliseconds timeout, bool wait_all_ranks);
 
+  bool is_leader() const { return its_.leaders.defined(); }
   // Gloo of all ranks.
   c10d::Backend& all() { return *its_.all; }
 
