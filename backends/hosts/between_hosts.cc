@@ -333,9 +333,8 @@ void BetweenHosts::close_connections() {
   its_.all->abort();
 }
 
-void BetweenHosts::throw_news(std::chrono::milliseconds time) {
-  if (is_aborted_) throw HostError(HostError::Kind::kAborted, -1, "the group has been aborted");
-  if (is_store_silent_) return;
+std::string BetweenHosts::ask_for_news(std::chrono::milliseconds time) {
+  if (is_store_silent_) return {};
   const auto ask = [store = its_.store, key = its_.failure_key, time] {
     const auto deadline = deadline_after(time);
     // A wait of the store that times out logs a warning.
@@ -348,17 +347,28 @@ void BetweenHosts::throw_news(std::chrono::milliseconds time) {
   };
   const auto reason = answer_within(time + kAnswerTime, ask);
   is_store_silent_ = !reason;
-  if (reason && !reason->empty()) throw HostError(HostError::Kind::kFailed, -1, *reason);
+  return reason.value_or("");
+}
+
+void BetweenHosts::check_aborted() const {
+  if (is_aborted_) throw HostError(HostError::Kind::kAborted, -1, "the group has been aborted");
 }
 
 void BetweenHosts::look_for_news() {
+  check_aborted();
   const auto now = std::chrono::steady_clock::now();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
-  throw_news(std::chrono::milliseconds(0));
+  // At the first sight, this call may be about to complete: a rank may have left after it.
+  if (!news_.empty()) throw HostError(HostError::Kind::kFailed, -1, news_);
+  news_ = ask_for_news(std::chrono::milliseconds(0));
 }
 
-void BetweenHosts::wait_for_news() { throw_news(kReasonTime); }
+void BetweenHosts::wait_for_news() {
+  check_aborted();
+  if (news_.empty()) news_ = ask_for_news(kReasonTime);
+  if (!news_.empty()) throw HostError(HostError::Kind::kFailed, -1, news_);
+}
 
 void BetweenHosts::throw_reason_or(const std::exception& error, c10d::Backend& backend,
                                    const std::vector<int>& names) {

@@ -78,7 +78,8 @@ class BetweenHosts {
 
   // Publishes that a call failed on this rank, and why. Only the first time.
   void publish_failure(const std::string& reason);
-  // Throws the reason, if another rank has published one; asks the store only now and then.
+  // For ranks that wait. Throws the reason that another rank has published, if the wait goes on for
+  // some time after it; asks the store only now and then.
   void look_for_news();
   // Throws the reason that another rank publishes within kReasonTime, if one does.
   void wait_for_news();
@@ -100,11 +101,14 @@ class BetweenHosts {
   void run_on_all(const Limit& limit, const Act& act) {
     run(*its_.all, its_.names, limit, act);
   }
-  void throw_news(std::chrono::milliseconds time);
+  // The reason that another rank publishes in this time, or an empty text.
+  std::string ask_for_news(std::chrono::milliseconds time);
+  void check_aborted() const;
   void close_connections();
 
   const Parts its_;
   std::chrono::steady_clock::time_point next_look_;
+  std::string news_;
   bool is_store_silent_ = false;
   std::atomic<bool> has_published_ = false;
   std::atomic<bool> is_aborted_ = false;
