@@ -220,7 +220,10 @@ class WaitedOnce : public c10d::Work {
 WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   if (!work) return work;
   const BegunCollective* const begun = as_begun_collective(*work);
-  if (begun == nullptr && copies.empty() && is_known_to_have_future(*work)) return work;
+  if (begun == nullptr && copies.empty() &&
+      dynamic_cast<const AlwaysHasFuture*>(work.get()) != nullptr) {
+    return work;
+  }
   const FuturePtr ended = future_of(begun == nullptr ? *work : *begun->work());
   const bool is_copied = std::any_of(copies.begin(), copies.end(),
                                      [](const CopyBack& one) { return one.from.defined(); });

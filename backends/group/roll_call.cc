@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/group/answer_within.h"
 #include "common/text/rank_list.h"
 
 namespace distrun::internal {
@@ -28,7 +29,6 @@ struct RollCall::Answers {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::string> calls;
-  bool have_reported = false;  // Also set if the report fails.
   bool is_over = false;
   bool has_failed = false;
 
@@ -48,17 +48,12 @@ RollCall::RollCall(const GroupState& state) : ranks_(state.ranks) {
 
 void RollCall::report(const std::string& function) const {
   if (!store_) return;
-  const auto answers = std::make_shared<Answers>();
-  std::thread([answers, store = store_, key = key_of(static_cast<std::size_t>(rank_)), function] {
-    try {
-      store->set(key, std::vector<std::uint8_t>(function.begin(), function.end()));
-    } catch (const std::exception&) {
-      // Then other ranks report this rank as missing.
-    }
-    answers->change([&] { answers->have_reported = true; });
-  }).detach();
-  std::unique_lock lock(answers->mutex);
-  answers->changed.wait_for(lock, kPatience, [&] { return answers->have_reported; });
+  // If this fails, other ranks report this rank as missing.
+  answer_within(kPatience,
+                [store = store_, key = key_of(static_cast<std::size_t>(rank_)), function] {
+                  store->set(key, std::vector<std::uint8_t>(function.begin(), function.end()));
+                  return function;
+                });
 }
 
 std::string RollCall::missing(const std::string& function) const {

@@ -1,8 +1,7 @@
 #include "backends/group/work_future.h"
 
-#include <map>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <typeindex>
 #include <typeinfo>
 #include <utility>
@@ -13,51 +12,38 @@ namespace distrun::internal {
 
 namespace {
 
-// Whether works of a kind have a future: some throw when asked for it, which is slow. A class may
-// have futures for some operations only.
-class FutureByKind {
+// Kinds of works that throw when asked for their future, which is slow. A class may have futures
+// for some operations only.
+class FuturelessWorks {
  public:
   using Kind = std::pair<std::type_index, c10d::OpType>;
 
-  std::optional<bool> of(const Kind& kind) const {
+  bool has(const Kind& kind) const {
     const std::lock_guard lock(mutex_);
-    const auto found = kinds_.find(kind);
-    return found == kinds_.end() ? std::nullopt : std::optional(found->second);
+    return kinds_.contains(kind);
   }
-  void add(const Kind& kind, bool has_future) {
+  void add(const Kind& kind) {
     const std::lock_guard lock(mutex_);
-    kinds_.insert_or_assign(kind, has_future);
+    kinds_.insert(kind);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<Kind, bool> kinds_;
+  std::set<Kind> kinds_;
 };
-
-FutureByKind& future_by_kind() {
-  static auto* const known = new FutureByKind();
-  return *known;
-}
-
-FutureByKind::Kind kind_of(const c10d::Work& work) { return {typeid(work), work.retrieveOpType()}; }
 
 }  // namespace
 
 c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
-  const FutureByKind::Kind kind = kind_of(work);
-  if (future_by_kind().of(kind) == false) return {};
+  static auto* const futureless = new FuturelessWorks();
+  const FuturelessWorks::Kind kind{typeid(work), work.retrieveOpType()};
+  if (futureless->has(kind)) return {};
   try {
-    auto future = work.getFuture();
-    if (future) future_by_kind().add(kind, true);
-    return future;
+    return work.getFuture();
   } catch (const c10::Error&) {
-    future_by_kind().add(kind, false);
+    futureless->add(kind);
     return {};
   }
-}
-
-bool is_known_to_have_future(const c10d::Work& work) {
-  return future_by_kind().of(kind_of(work)) == true;
 }
 
 }  // namespace distrun::internal

@@ -11,7 +11,11 @@ namespace distrun::internal {
 // thread.
 c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work);
 
-// Whether works of its class and operation are known to have a future, which making it would cost.
-bool is_known_to_have_future(const c10d::Work& work);
+// A base class of works that always have a future, so that none is made to find out.
+class AlwaysHasFuture {
+ protected:
+  ~AlwaysHasFuture() = default;
+  virtual void always_has_future() const {}
+};
 
 }  // namespace distrun::internal

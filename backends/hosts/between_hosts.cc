@@ -4,13 +4,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -19,6 +16,7 @@
 #include <c10/util/Exception.h>
 
 #include "backends/gloo/gloo.h"
+#include "backends/group/answer_within.h"
 #include "backends/group/libtorch_versions.h"
 #include "backends/shm/host/host_error.h"
 #include "common/deadline.h"
@@ -27,6 +25,7 @@ namespace distrun::hosts {
 
 namespace {
 
+using internal::answer_within;
 using shm::Element;
 using shm::HostError;
 using shm::Reducing;
@@ -41,7 +40,16 @@ constexpr std::chrono::milliseconds kLookAround{100};
 // How long Gloo may go on with the tensors of a call after its connections are closed.
 constexpr std::chrono::seconds kClosingTime{2};
 
-// The dtype by which Gloo reduces such elements, if it does.
+bool is_double(Element element) {
+  return element == Element::kFloat64 || element == Element::kComplex128;
+}
+
+bool is_complex(Element element) {
+  return element == Element::kComplex64 || element == Element::kComplex128;
+}
+
+// The dtype by which Gloo reduces such elements, if it does. Half-precision numbers come as floats
+// (widened.h), except for MIN and MAX, which Gloo does not do here.
 std::optional<at::ScalarType> type_in_gloo(Element element) {
   switch (element) {
     case Element::kUint8:
@@ -52,10 +60,6 @@ std::optional<at::ScalarType> type_in_gloo(Element element) {
       return at::kInt;
     case Element::kInt64:
       return at::kLong;
-    case Element::kHalf:
-      return at::kHalf;
-    case Element::kBFloat16:
-      return at::kBFloat16;
     case Element::kFloat32:
       return at::kFloat;
     case Element::kFloat64:
@@ -65,15 +69,7 @@ std::optional<at::ScalarType> type_in_gloo(Element element) {
   }
 }
 
-bool is_floating(Element element) {
-  return element == Element::kHalf || element == Element::kBFloat16 ||
-         element == Element::kFloat32 || element == Element::kFloat64;
-}
-
-// Gloo's minimum and maximum lose NaN.
 std::optional<c10d::ReduceOp> operation_in_gloo(const Reducing& how) {
-  const bool has_order = how.reduction == Reduction::kMin || how.reduction == Reduction::kMax;
-  if (has_order && is_floating(how.element)) return std::nullopt;
   switch (how.reduction) {
     case Reduction::kSum:
     case Reduction::kAverage:
@@ -81,35 +77,20 @@ std::optional<c10d::ReduceOp> operation_in_gloo(const Reducing& how) {
     case Reduction::kProduct:
       return c10d::ReduceOp(c10d::ReduceOp::PRODUCT);
     case Reduction::kMin:
-      return c10d::ReduceOp(c10d::ReduceOp::MIN);
     case Reduction::kMax:
-      return c10d::ReduceOp(c10d::ReduceOp::MAX);
+      // Gloo loses NaN.
+      if (how.element == Element::kFloat32 || how.element == Element::kFloat64) return std::nullopt;
+      return c10d::ReduceOp(how.reduction == Reduction::kMin ? c10d::ReduceOp::MIN
+                                                             : c10d::ReduceOp::MAX);
     default:
       return std::nullopt;
   }
 }
 
-// The floating numbers of which elements of an average consist.
-at::Tensor floats_of(std::byte* data, std::size_t count, Element element) {
-  const auto view = [&](at::ScalarType type, std::int64_t parts) {
-    return at::from_blob(data, {static_cast<std::int64_t>(count) * parts}, type);
-  };
-  switch (element) {
-    case Element::kHalf:
-      return view(at::kHalf, 1);
-    case Element::kBFloat16:
-      return view(at::kBFloat16, 1);
-    case Element::kFloat64:
-      return view(at::kDouble, 1);
-    case Element::kComplexHalf:
-      return view(at::kHalf, 2);
-    case Element::kComplex64:
-      return view(at::kFloat, 2);
-    case Element::kComplex128:
-      return view(at::kDouble, 2);
-    default:
-      return view(at::kFloat, 1);
-  }
+// The real numbers of which the elements of an average consist.
+at::Tensor reals_of(std::byte* data, std::size_t count, Element element) {
+  const auto parts = static_cast<std::int64_t>(count) * (is_complex(element) ? 2 : 1);
+  return at::from_blob(data, {parts}, is_double(element) ? at::kDouble : at::kFloat);
 }
 
 at::Tensor bytes_at(std::byte* data, std::size_t bytes) {
@@ -126,27 +107,6 @@ std::chrono::milliseconds until(std::chrono::steady_clock::time_point deadline) 
   return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(left),
                     std::chrono::milliseconds(1),
                     std::chrono::milliseconds(std::chrono::hours(24 * 365)));
-}
-
-// Asks the store on another thread, which is abandoned if the store does not answer in time; null
-// then, and after an error.
-std::optional<std::string> answer_within(std::chrono::milliseconds time,
-                                         std::function<std::string()> ask) {
-  const auto promise = std::make_shared<std::promise<std::optional<std::string>>>();
-  auto answer = promise->get_future();
-  const auto answer_it = [promise, ask = std::move(ask)] {
-    try {
-      promise->set_value(ask());
-    } catch (const std::exception&) {
-      promise->set_value(std::nullopt);
-    }
-  };
-  try {
-    std::thread(answer_it).detach();
-  } catch (const std::system_error&) {  // There are too many threads.
-    return std::nullopt;
-  }
-  return answer.wait_for(time) == std::future_status::ready ? answer.get() : std::nullopt;
 }
 
 // Whether a work of Gloo has ended.
@@ -173,12 +133,12 @@ class Ending {
   std::shared_ptr<State> state_;
 };
 
-std::string text_of_error(const std::exception& error) {
+}  // namespace
+
+std::string text_of(const std::exception& error) {
   const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
   return c10_error == nullptr ? error.what() : c10_error->what_without_backtrace();
 }
-
-}  // namespace
 
 template <class Act>
 void BetweenHosts::run(c10d::Backend& backend, const std::vector<int>& names, const Limit& limit,
@@ -222,7 +182,7 @@ void BetweenHosts::all_reduce(std::byte* data, std::size_t count, const Reducing
     shm::reduce({how.element, is_average ? Reduction::kSum : how.reduction}, sources.data(),
                 static_cast<int>(hosts), count, data);
   }
-  if (how.reduction == Reduction::kAverage) floats_of(data, count, how.element).div_(ranks);
+  if (how.reduction == Reduction::kAverage) reals_of(data, count, how.element).div_(ranks);
 }
 
 void BetweenHosts::broadcast(std::byte* data, std::size_t bytes, int host, const Limit& limit) {
@@ -305,7 +265,7 @@ void BetweenHosts::monitored_barrier(std::chrono::milliseconds timeout, bool wai
   } catch (const std::exception& error) {
     // Only rank 0 knows who did not come.
     if (its_.all->getRank() == 0) {
-      throw HostError(HostError::Kind::kFailed, -1, text_of_error(error));
+      throw HostError(HostError::Kind::kFailed, -1, text_of(error));
     }
     throw_reason_or(error, *its_.all, its_.names);
   }
@@ -373,7 +333,7 @@ void BetweenHosts::wait_for_news() {
 void BetweenHosts::throw_reason_or(const std::exception& error, c10d::Backend& backend,
                                    const std::vector<int>& names) {
   wait_for_news();
-  const std::string text = text_of_error(error);
+  const std::string text = text_of(error);
   const auto peer = peer_of_gloo_error(backend, error.what());
   if (!peer) throw HostError(HostError::Kind::kFailed, -1, text);
   const int name = names[static_cast<std::size_t>(*peer)];

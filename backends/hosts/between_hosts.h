@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,9 @@ static_assert(kReasonTime < kLeadersTime);
 
 // In errors, after the rank to which the connection was lost.
 inline constexpr const char* kWasLost = " was lost: ";
+
+// The text of an error, without the backtrace of a c10::Error.
+std::string text_of(const std::exception& error);
 
 class BetweenHosts {
  public:

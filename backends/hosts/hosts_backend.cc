@@ -1,13 +1,9 @@
 #include "backends/hosts/hosts_backend.h"
 
-#include <algorithm>
 #include <exception>
-
-#include <c10/util/Exception.h>
 
 #include "backends/hosts/hosts.h"
 #include "backends/hosts/hosts_collectives.h"
-#include "backends/shm/shared_storage.h"
 
 namespace distrun::hosts {
 
@@ -18,11 +14,8 @@ void HostsGroup::run(Clock::time_point deadline, const Call& call) {
       HostsCollectives all(map_, host, between_, deadline);
       call(all, watch_all);
     });
-  } catch (const c10::Error& error) {
-    between_.publish_failure(error.what_without_backtrace());
-    throw;
   } catch (const std::exception& error) {
-    between_.publish_failure(error.what());
+    between_.publish_failure(text_of(error));
     throw;
   } catch (...) {
     between_.publish_failure("an exception without a text");
@@ -40,15 +33,8 @@ void HostsBackend::setTimeout(std::chrono::milliseconds timeout) {
   gloo().setTimeout(timeout);
 }
 
-c10::intrusive_ptr<c10d::Backend> HostsBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
-                                                      const std::vector<int>& ranks,
-                                                      const c10::intrusive_ptr<Options>& options) {
-  if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  return internal::make_shm_backend(request_for(ranks, store, *options));
-}
-
-Result<void> HostsBackend::share(const at::Tensor& tensor) {
-  return shm::move_to_block(tensor, group_->blocks());
+c10::intrusive_ptr<c10d::Backend> HostsBackend::make(const BackendRequest& request) const {
+  return internal::make_shm_backend(request);
 }
 
 HostsBackend::WorkPtr HostsBackend::send(Tensors& tensors, int to, int tag) {

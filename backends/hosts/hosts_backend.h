@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "backends/group/shared_tensors.h"
 #include "backends/hosts/between_hosts.h"
 #include "backends/hosts/host_map.h"
 #include "backends/shm/host/host_group.h"
@@ -24,7 +23,8 @@ class HostsGroup : public shm::RankGroup {
   void run(Clock::time_point deadline, const Call& call) override;
   void abort() override;
 
-  shm::SharedBlocks& blocks() { return host_->blocks(); }
+  // Of this rank's host.
+  shm::SharedBlocks& blocks() override { return host_->blocks(); }
   BetweenHosts& between() { return between_; }
 
  private:
@@ -33,22 +33,13 @@ class HostsGroup : public shm::RankGroup {
   BetweenHosts between_;
 };
 
-class HostsBackend : public shm::ShmBackend, public internal::SharesTensors {
+class HostsBackend : public shm::ShmBackend {
  public:
   HostsBackend(int rank, int size, c10::intrusive_ptr<Options> options,
                const std::shared_ptr<HostsGroup>& group)
       : ShmBackend(rank, size, std::move(options), group), group_(group) {}
 
   void setTimeout(std::chrono::milliseconds timeout) override;
-  // Makes a backend of some ranks of this group, which must all call this; null on other ranks.
-  // Blocks until they have met.
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
-                                    const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
-
-  // Into memory that the ranks of this host map.
-  Result<void> share(const at::Tensor& tensor) override;
-
   WorkPtr send(Tensors& tensors, int to, int tag) override;
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
@@ -58,6 +49,8 @@ class HostsBackend : public shm::ShmBackend, public internal::SharesTensors {
   c10d::Backend& gloo() const { return group_->between().all(); }
 
  private:
+  c10::intrusive_ptr<Backend> make(const BackendRequest& request) const override;
+
   const std::shared_ptr<HostsGroup> group_;
 };
 

@@ -1,11 +1,8 @@
 #include "backends/shm/one_host_backend.h"
 
-#include <algorithm>
-
 #include <c10/util/Exception.h>
 
 #include "backends/shm/message_work.h"
-#include "backends/shm/shared_storage.h"
 #include "backends/shm/shm.h"
 #include "backends/shm/shm_errors.h"
 
@@ -13,15 +10,8 @@ namespace distrun::shm {
 
 using c10d::OpType;
 
-c10::intrusive_ptr<c10d::Backend> OneHostBackend::split(
-    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-    const c10::intrusive_ptr<Options>& options) {
-  if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  return internal::make_one_host_backend(request_for(ranks, store, *options));
-}
-
-Result<void> OneHostBackend::share(const at::Tensor& tensor) {
-  return move_to_block(tensor, group_->blocks());
+c10::intrusive_ptr<c10d::Backend> OneHostBackend::make(const BackendRequest& request) const {
+  return internal::make_one_host_backend(request);
 }
 
 OneHostBackend::WorkPtr OneHostBackend::begin_message(const char* name, OpType type,

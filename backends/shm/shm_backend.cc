@@ -1,6 +1,7 @@
 #include "backends/shm/shm_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/group/rows.h"
+#include "backends/shm/host/host_collectives.h"
+#include "backends/shm/host/shared_blocks.h"
 #include "backends/shm/shm_errors.h"
 #include "backends/shm/sparse_sum.h"
 #include "common/deadline.h"
@@ -95,21 +98,37 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Ran
   return work;
 }
 
-BackendRequest ShmBackend::request_for(const std::vector<int>& ranks,
-                                       const c10::intrusive_ptr<c10d::Store>& store,
-                                       const Options& options) const {
+c10::intrusive_ptr<c10d::Backend> ShmBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    const std::vector<int>& ranks,
+                                                    const c10::intrusive_ptr<Options>& options) {
   const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  if (mine == ranks.end()) return nullptr;
   // Backends of other devices use the same store.
   BackendRequest request{.store = c10::make_intrusive<c10d::PrefixStore>("shm/", store),
                          .rank = static_cast<int>(mine - ranks.begin()),
                          .size = static_cast<int>(ranks.size()),
-                         .timeout = options.timeout,
-                         .group_name = options.group_name};
+                         .timeout = options->timeout,
+                         .group_name = options->group_name};
   for (const int rank : ranks) {
     request.ranks.push_back(
         static_cast<int>(options_->global_ranks_in_group.at(static_cast<std::size_t>(rank))));
   }
-  return request;
+  return make(request);
+}
+
+Result<void> ShmBackend::share(const at::Tensor& tensor) {
+  SharedBlocks& blocks = group_->blocks();
+  if (tensor.nbytes() < kInPlaceBytes) return {};
+  const auto* before = static_cast<const std::byte*>(tensor.const_data_ptr());
+  if (blocks.place_of(before, tensor.nbytes())) return {};
+  auto block = blocks.allocate(tensor.nbytes());
+  if (!block) return block.error();
+  std::byte* const data = (*block)->data();
+  std::memcpy(data, before, tensor.nbytes());
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(
+      data, block->release(), [](void* its) { delete static_cast<SharedBlock*>(its); },
+      tensor.device()));
+  return {};
 }
 
 void ShmBackend::check_root(const Call& call, std::int64_t root) const {

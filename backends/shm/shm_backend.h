@@ -23,6 +23,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/group/libtorch_versions.h"
+#include "backends/group/shared_tensors.h"
 #include "backends/shm/host/collectives.h"
 #include "backends/shm/shm_tensors.h"
 #include "backends/shm/shm_work.h"
@@ -30,7 +31,7 @@
 
 namespace distrun::shm {
 
-class ShmBackend : public c10d::Backend {
+class ShmBackend : public c10d::Backend, public internal::SharesTensors {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
@@ -51,6 +52,14 @@ class ShmBackend : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   void abort() override { group_->abort(); }
   bool supportsSplitting() const override { return true; }
+  // Makes a backend of some ranks of this group, which must all call this; null on other ranks.
+  // Blocks until they have met.
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+
+  // Does nothing to a tensor that is shared already, or too small to be reduced in place.
+  Result<void> share(const at::Tensor& tensor) override;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
@@ -101,12 +110,11 @@ class ShmBackend : public c10d::Backend {
 
   std::chrono::milliseconds timeout() const { return timeout_; }
   std::uint64_t calls() const { return calls_; }
-  // The request for a backend of some ranks of this group, of which this rank is one.
-  BackendRequest request_for(const std::vector<int>& ranks,
-                             const c10::intrusive_ptr<c10d::Store>& store,
-                             const Options& options) const;
 
  private:
+  // Makes a backend of the same class.
+  virtual c10::intrusive_ptr<Backend> make(const BackendRequest& request) const = 0;
+
   template <class Options>
   static Call call(const char* name, c10d::OpType type, const char* title, const Options& options) {
     return {name, type, title, options.timeout, options.asyncOp};

@@ -27,11 +27,13 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <unistd.h>
 
+#include "backends/group/work_future.h"
+
 namespace distrun::shm {
 
 class CallQueue;
 
-class ShmWork : public c10d::Work {
+class ShmWork : public c10d::Work, public internal::AlwaysHasFuture {
  public:
   using TensorLists = std::vector<std::vector<at::Tensor>>;
 

@@ -20,6 +20,8 @@
 
 namespace distrun::shm {
 
+class SharedBlocks;
+
 class Collectives {
  public:
   using Const = const std::byte*;
@@ -70,6 +72,8 @@ class RankGroup {
   virtual void run(Clock::time_point deadline, const Call& call) = 0;
   // Ends the call that is running, and all later ones. Any thread.
   virtual void abort() = 0;
+  // A tensor in one of its blocks is reduced in place, if that of every other rank is in one, too.
+  virtual SharedBlocks& blocks() = 0;
 };
 
 }  // namespace distrun::shm

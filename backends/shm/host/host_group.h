@@ -46,14 +46,15 @@ class HostGroup : public RankGroup {
   // Deletes a group, on another thread if this is the mailbox's, for whose end the group waits.
   static void destroy(HostGroup* group);
 
-  void run(Clock::time_point deadline, const Call& call) override { run_on_host(deadline, call); }
+  void run(Clock::time_point deadline, const Call& call) override {
+    run_on_host(deadline, [&call](HostCollectives& all, Watch& watch) { call(all, watch); });
+  }
   void run_on_host(Clock::time_point deadline,
                    const std::function<void(HostCollectives&, Watch&)>& call);
 
   Mailbox& mailbox() { return *mailbox_; }
 
-  // A tensor in one of its blocks is reduced in place, if that of every other rank is in one, too.
-  SharedBlocks& blocks() { return blocks_; }
+  SharedBlocks& blocks() override { return blocks_; }
 
   // Ends messages, too.
   void abort() override;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 
-// The fiber that begins: makecontext() only passes ints.
+// The fiber that starts: makecontext() only passes ints.
 Fiber* beginner = nullptr;
 
 }  // namespace

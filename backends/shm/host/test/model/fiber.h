@@ -1,5 +1,5 @@
-// A function on its own stack, which stops in the middle and goes on later. All fibers of a thread
-// take turns: one runs, until it leaves.
+// A function with a separate stack, which stops in the middle and goes on later. All fibers of a
+// thread take turns: one runs, until it leaves.
 //
 //     Fiber fiber([&] {
 //       step_one();

@@ -1,4 +1,4 @@
-// What a thread of a program does to shared memory: an operation on an atomic, a futex or a mutex.
+// An access of a thread to shared memory: an operation on an atomic, a futex or a mutex.
 // The hooks make it, the explorer chooses when it happens, and the memory knows its effect.
 //
 //     const Operation add{.kind = Kind::kUpdate, .address = &word, .bytes = 4,
@@ -37,15 +37,15 @@ bool is_on_atomic(Kind kind);
 // Whether there is a choice among the messages of its location.
 bool chooses_message(Kind kind);
 
-// What the order of an operation on an atomic does. A load does not release, and a store does not
-// acquire.
+// The effects of the order of an operation on an atomic. A load does not release, and a store does
+// not acquire.
 bool acquires(const Operation& operation);
 bool releases(const Operation& operation);
 bool failure_acquires(const Operation& operation);
 
 // Whether it writes if the value before it is `old`. A kCompare may fail.
 bool writes(const Operation& operation, std::uint64_t old);
-// What a kUpdate makes of a value.
+// The value that a kUpdate writes instead of `old`.
 std::uint64_t updated(const Operation& operation, std::uint64_t old);
 // The lowest bytes of a value.
 std::uint64_t cut(std::uint64_t value, int bytes);
