@@ -210,14 +210,14 @@ TEST_F(HostsMultirankTest, AStoreServesOneGroupAfterAnother) {
     request.size = get_world_size();
     request.timeout = std::chrono::seconds(30);
     for (int rank = 0; rank < request.size; ++rank) request.ranks.push_back(rank);
-    for (int time = 0; time < 5; ++time) {
-      const auto backend = make_backend(name, request);
+    std::vector<c10::intrusive_ptr<c10d::Backend>> backends;
+    for (int time = 0; time < 20; ++time) backends.push_back(make_backend(name, request));
+    for (const auto& backend : backends) {
       std::vector<at::Tensor> tensors = {at::ones({2})};
       backend->allreduce(tensors, {})->wait();
       EXPECT_TRUE(tensors[0].eq(get_world_size()).all().item<bool>());
-      // Every rank has the result, so no other needs this one any more.
-      backend->barrier({})->wait();
     }
+    backends.back()->barrier({})->wait();  // No rank needs the others any more.
   }
 }
 
