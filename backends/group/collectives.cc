@@ -16,6 +16,7 @@
 #include "backends/group/group_state.h"
 #include "backends/group/rows.h"
 #include "backends/group/run_collective.h"
+#include "backends/group/run_directly.h"
 
 namespace distrun {
 
@@ -31,9 +32,12 @@ using internal::check_numel;
 using internal::check_sizes;
 using internal::check_tensor;
 using internal::Contiguous;
+using internal::DirectCalls;
+using internal::DirectTensors;
 using internal::group_rank_of;
 using internal::is_for_this_rank;
 using internal::Name;
+using internal::ran_directly;
 using internal::run_collective;
 using internal::Sizes;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -144,6 +148,13 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   const CallSite site{"broadcast", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   const int root = group_rank_of(site.function, site.group, src);
+  const DirectTensors plain = {
+      .output = &tensor, .input = &tensor, .writes_output = site.rank() != root, .root = root};
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+        return its.broadcast_now(tensor, root, begin);
+      })) {
+    return {};
+  }
   check_movable(site, "tensor", tensor);
   Contiguous contiguous(site);
   Tensors tensors = {site.rank() == root ? contiguous.unchanged_output("tensor", tensor)
@@ -157,6 +168,12 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
 Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
   const CallSite site{"all_reduce", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
+  if (ran_directly(site, options.async_op, {.output = &tensor},
+                   [&](DirectCalls& its, const auto& begin) {
+                     return its.all_reduce_now(tensor, op, begin);
+                   })) {
+    return {};
+  }
   check_tensor(site, "tensor", tensor, internal::Layout::kDenseOrSparse);
   check_operation(site, tensor, op);
   Contiguous contiguous(site);
@@ -219,6 +236,12 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options) {
   const CallSite site{"all_gather_into_tensor", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
+  const DirectTensors plain = {.output = &output, .input = &input};
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+        return its.all_gather_now(output, input, begin);
+      })) {
+    return {};
+  }
   check_movable(site, "output", output);
   check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);
@@ -338,6 +361,12 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
                            const CollectiveOptions& options) {
   const CallSite site{"reduce_scatter_tensor", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
+  const DirectTensors plain = {.output = &output, .input = &input};
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+        return its.reduce_scatter_now(output, input, op, begin);
+      })) {
+    return {};
+  }
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
   check_like(site, "output", output, "input", input);
@@ -387,6 +416,13 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options) {
   const CallSite site{"all_to_all_single", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
+  const DirectTensors plain = {.output = &output, .input = &input};
+  if (output_split_sizes.empty() && input_split_sizes.empty() &&
+      ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+        return its.all_to_all_now(output, input, begin);
+      })) {
+    return {};
+  }
   check_movable(site, "output", output);
   check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);
@@ -404,6 +440,10 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
+  if (ran_directly(site, options.async_op, {},
+                   [](DirectCalls& its, const auto& begin) { return its.barrier_now(begin); })) {
+    return {};
+  }
   c10d::BarrierOptions its{.asyncOp = options.async_op};
   if (is_nccl(*site.group.process_group())) {
     // Else LibTorch guesses the GPU from the rank, which is wrong if ranks see one GPU each.

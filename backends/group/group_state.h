@@ -20,12 +20,15 @@
 
 namespace distrun::internal {
 
+class DirectCalls;
+
 struct GroupState {
   std::string name;        // "0" for the default group, then "1", …, or "local_1_2#0".
   std::vector<int> ranks;  // Global ranks, by group rank.
   std::string backend;     // "gloo", or "cpu:gloo,cuda:fake"
   // Null if this rank is not in the group, or the group is destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  DirectCalls* direct_calls = nullptr;  // Of the backend for the CPU, if it has any.
   bool is_member = false;
   std::thread::id maker;
   int derived = 0;  // Calls of split_group() and shrink_group() for this group: part of names.

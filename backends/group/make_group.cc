@@ -12,7 +12,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/group/collective_checks.h"
 #include "backends/group/device_backends.h"
+#include "backends/group/direct_calls.h"
 #include "backends/group/forwarding_backend.h"
 #include "backends/group/registered_backends.h"
 #include "common/text/rank_list.h"
@@ -190,6 +192,9 @@ std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
   state->name = request.name;
   state->ranks = request.ranks;
   state->backend = request.backend;
+  if (has_cpu_backend(*group)) {
+    state->direct_calls = dynamic_cast<DirectCalls*>(group->getBackend(at::kCPU).get());
+  }
   state->process_group = std::move(group);
   state->is_member = true;
   state->timeout = request.timeout;

@@ -121,7 +121,12 @@ class Recorder {
     if (call.inputs >= 0) append_tensors(argument(call.inputs), inputs);
     if (call.outputs >= 0) append_tensors(argument(call.outputs), outputs);
 
-    Operation operation = described(call, *group, inputs, outputs);
+    Operation operation = described(call.op, *group, inputs.empty() ? outputs : inputs);
+    if (call.kind == Kind::kPointToPoint) operation.sequence = 0;
+    for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
+      operation.elements += static_cast<std::uint64_t>(tensor.numel());
+    }
+    if (outputs.size() == 1) operation.element_bytes = element_bytes_of(outputs.front());
     if (call.peer >= 0) operation.peer = static_cast<int>(argument(call.peer).toInt());
     // Of tensors with a result only, and those only on the ranks that have it.
     if (call.kind == Kind::kToRoot && !is_root) outputs.clear();
@@ -160,25 +165,49 @@ class Recorder {
         [this, number](c10::ivalue::Future&) { writer_->end(number, operation_time_now()); });
   }
 
+  Digests digests() const { return digests_; }
+
+  std::uint64_t begin(const DirectOperation& call) {
+    if (!writer_->is_own_process()) return 0;
+    const at::Tensor* const shown = call.input == nullptr ? call.output : call.input;
+    Operation operation =
+        described(call.op, call.group,
+                  shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown));
+    const at::Tensor* const counted = call.output == nullptr ? call.input : call.output;
+    if (counted != nullptr) operation.elements = static_cast<std::uint64_t>(counted->numel());
+    if (call.output != nullptr) operation.element_bytes = element_bytes_of(*call.output);
+    operation.peer = call.root.value_or(-1);
+    operation.began = operation_time_now();
+    return begin(std::move(operation));
+  }
+
+  void end(std::uint64_t number) { writer_->end(number, operation_time_now()); }
+
  private:
-  static Operation described(const Call& call, const c10d::ProcessGroup& group,
-                             const Tensors& inputs, const Tensors& outputs) {
-    Operation operation{.op = call.op,
+  static std::uint32_t element_bytes_of(const at::Tensor& tensor) {
+    return static_cast<std::uint32_t>(tensor.element_size());
+  }
+
+  // "[1024, 2]"
+  static std::string sizes_of(const at::Tensor& tensor) {
+    std::string text = "[";
+    for (const std::int64_t size : tensor.sizes()) {
+      if (text.size() > 1) text += ", ";
+      text += std::to_string(size);
+    }
+    return text + "]";
+  }
+
+  static Operation described(const char* op, const c10d::ProcessGroup& group,
+                             at::ArrayRef<at::Tensor> shown) {
+    Operation operation{.op = op,
                         .group = group.getGroupName(),
                         .group_rank = group.getRank(),
                         .group_size = group.getSize(),
-                        .sequence = call.kind == Kind::kPointToPoint ? 0U : 1U};
-    const Tensors& shown = inputs.empty() ? outputs : inputs;
-    if (!shown.empty()) {
-      operation.dtype = c10::toString(shown.front().scalar_type());
-      operation.sizes = c10::str(shown.front().sizes(), shown.size() > 1 ? ", …" : "");
-    }
-    for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
-      operation.elements += static_cast<std::uint64_t>(tensor.numel());
-    }
-    if (outputs.size() == 1) {
-      operation.element_bytes = static_cast<std::uint32_t>(outputs.front().element_size());
-    }
+                        .sequence = 1};
+    if (shown.empty()) return operation;
+    operation.dtype = c10::toString(shown.front().scalar_type());
+    operation.sizes = sizes_of(shown.front()) + (shown.size() > 1 ? ", …" : "");
     return operation;
   }
 
@@ -234,6 +263,18 @@ void record_operations(const std::string& suffix) {
     return true;
   }();
   if (once) recorder->append_to_groups(suffix);
+}
+
+bool can_record_directly() {
+  return recorder == nullptr || recorder->digests() == Recorder::Digests::kNone;
+}
+
+DirectRecord::DirectRecord(const DirectOperation& operation) {
+  if (recorder != nullptr) number_ = recorder->begin(operation);
+}
+
+DirectRecord::~DirectRecord() {
+  if (number_ != 0) recorder->end(number_);
 }
 
 }  // namespace distrun::internal

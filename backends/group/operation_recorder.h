@@ -8,7 +8,12 @@
 // Gloo's sends, receives and reduce_scatter.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 namespace distrun::internal {
 
@@ -18,5 +23,30 @@ namespace distrun::internal {
 // Does nothing if distrun does not read ($DISTRUN_OPERATIONS). $DISTRUN_DIGEST says which digests
 // are recorded: "outputs", "all", or none.
 void record_operations(const std::string& suffix);
+
+// A collective of tensors on the CPU that does not pass the dispatcher.
+struct DirectOperation {
+  const char* op;  // torch.distributed's name.
+  const c10d::ProcessGroup& group;
+  const at::Tensor* output;  // Null: it has none.
+  const at::Tensor* input;
+  std::optional<int> root;  // Group rank.
+};
+
+// False if digests are recorded, which DirectRecord does not make.
+bool can_record_directly();
+
+// Records that the operation began, and at the end of its own life that it ended, if operations
+// are recorded.
+class DirectRecord {
+ public:
+  explicit DirectRecord(const DirectOperation& operation);
+  ~DirectRecord();
+  DirectRecord(const DirectRecord&) = delete;
+  DirectRecord& operator=(const DirectRecord&) = delete;
+
+ private:
+  std::uint64_t number_ = 0;
+};
 
 }  // namespace distrun::internal

@@ -22,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "backends/group/direct_calls.h"
 #include "backends/group/libtorch_versions.h"
 #include "backends/group/shared_tensors.h"
 #include "backends/shm/host/collectives.h"
@@ -31,7 +32,9 @@
 
 namespace distrun::shm {
 
-class ShmBackend : public c10d::Backend, public internal::SharesTensors {
+class ShmBackend : public c10d::Backend,
+                   public internal::SharesTensors,
+                   public internal::DirectCalls {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
@@ -96,6 +99,17 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
+  bool barrier_now(const Begin& begin) override;
+  bool broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) override;
+  bool all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
+                      const Begin& begin) override;
+  bool all_gather_now(const at::Tensor& output, const at::Tensor& input,
+                      const Begin& begin) override;
+  bool reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
+                          const c10d::ReduceOp& op, const Begin& begin) override;
+  bool all_to_all_now(const at::Tensor& output, const at::Tensor& input,
+                      const Begin& begin) override;
+
  protected:
   // The options that all calls have.
   struct Call {
@@ -120,6 +134,8 @@ class ShmBackend : public c10d::Backend, public internal::SharesTensors {
     return {name, type, title, options.timeout, options.asyncOp};
   }
 
+  // Runs `act` here, unless a call is running or pending.
+  bool run_now(const Begin& begin, const std::function<void(Collectives&, Watch&)>& act);
   WorkPtr begin_monitored_barrier(std::chrono::milliseconds timeout);
   // Of tensors on which the ranks agree.
   WorkPtr begin_sparse_all_reduce(const Call& call, const at::Tensor& tensor,

@@ -4,14 +4,18 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 #include <unistd.h>
 
+#include "backends/group/run_directly.h"
 #include "backends/group/shared_tensors.h"
 #include "backends/shm/test/mapped_files.h"
 #include "backends/test/multirank_test.h"
@@ -72,6 +76,78 @@ TEST_F(ShmMultirankTest, SumsAreInTheOrderOfTheRanks) {
     EXPECT_TRUE(get_rank() != 1 || on_root.equal(expected));
     all_reduce(all, c10d::ReduceOp::SUM, {.group = group_});
     EXPECT_TRUE(all.equal(expected));
+  }
+}
+
+// Whether the sum of the tensor is computed without c10d. If not, nothing has been done.
+bool sums_directly(const Group& group, const at::Tensor& tensor, bool async_op = false) {
+  const internal::CallSite site{"all_reduce", group};
+  return internal::ran_directly(
+      site, async_op, {.output = &tensor},
+      [&](internal::DirectCalls& its, const internal::DirectCalls::Begin& begin) {
+        return its.all_reduce_now(tensor, ReduceOp::SUM, begin);
+      });
+}
+
+TEST_F(ShmMultirankTest, PlainCallsDoWithoutC10d) {
+  if (c10d::debug_level() == c10d::DebugLevel::Detail) GTEST_SKIP() << "compares calls";
+  const at::Tensor x = at::ones({2});
+  const auto version = x._version();
+  ASSERT_TRUE(sums_directly(group_, x));
+  EXPECT_TRUE(x.eq(get_world_size()).all().item<bool>());
+  EXPECT_EQ(x._version(), version + 1);
+  const c10::InferenceMode inference;
+  const at::Tensor of_inference = at::ones({2});
+  ASSERT_TRUE(sums_directly(group_, of_inference));
+  EXPECT_TRUE(of_inference.eq(get_world_size()).all().item<bool>());
+}
+
+TEST_F(ShmMultirankTest, OtherCallsNeedC10d) {
+  const at::Tensor x = at::ones({2});
+  const auto version = x._version();
+  EXPECT_FALSE(sums_directly(group_, x, /*async_op=*/true));
+  EXPECT_FALSE(sums_directly(group_, at::Tensor()));
+  EXPECT_FALSE(sums_directly(group_, at::ones({2, 3}).t()));
+  EXPECT_FALSE(sums_directly(group_, at::ones({2}, at::kComplexFloat)));
+  EXPECT_FALSE(sums_directly(group_, at::ones({2}).to_sparse()));
+  EXPECT_FALSE(sums_directly(group_, at::ones({2}).requires_grad_()));
+  EXPECT_FALSE(sums_directly(group_, at::ones({2}, at::kFloat8_e5m2)));  // An error.
+  EXPECT_FALSE(sums_directly(new_group(std::nullopt, {.backend = "gloo"}), x));
+  EXPECT_TRUE(x.equal(at::ones({2})));
+  EXPECT_EQ(x._version(), version);
+}
+
+TEST_F(ShmMultirankTest, AProfilerSeesEveryCall) {
+  static thread_local std::vector<std::string> seen;
+  seen.clear();
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& function)
+                                     -> std::unique_ptr<at::ObserverContext> {
+        seen.emplace_back(function.name());
+        return nullptr;
+      }).scopes({at::RecordScope::FUNCTION}));
+  const at::Tensor x = at::ones({2});
+  all_reduce(x, ReduceOp::SUM, {.group = group_});
+  barrier({.group = group_});
+  at::removeCallback(handle);
+  EXPECT_THAT(seen, ::testing::IsSupersetOf({"c10d::allreduce_", "c10d::barrier"}));
+}
+
+// The kernel or a user may forbid it on some ranks.
+TEST_F(ShmMultirankTest, RanksThatCannotReadTheMemoryOfPeersAgreeOnAnotherWay) {
+  const std::int64_t ranks = get_world_size(), rank = get_rank();
+  for (const bool is_forbidden : {false, true}) {
+    SCOPED_TRACE(is_forbidden);
+    if (is_forbidden && rank == 1) ::setenv("DISTRUN_SHM_READ_PEERS", "0", 1);
+    const Group group = new_group(std::nullopt, {.backend = "shm"});
+    ::unsetenv("DISTRUN_SHM_READ_PEERS");
+    const at::Tensor mine = at::full({100'000}, rank), all = at::empty({ranks, 100'000}, at::kLong);
+    all_gather_into_tensor(all, mine, {.group = group});
+    const at::Tensor expected = at::arange(ranks).unsqueeze(1).expand({ranks, 100'000});
+    EXPECT_TRUE(all.equal(expected));
+    const at::Tensor sent = expected + 10 * rank, received = at::empty_like(all);
+    all_to_all_single(received, sent.contiguous(), {}, {}, {.group = group});
+    EXPECT_TRUE(received.equal(10 * expected + rank));
   }
 }
 

@@ -150,6 +150,26 @@ void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
+bool CallQueue::run_now(const std::function<void()>& call) {
+  std::unique_lock lock(mutex_);
+  if (is_running_ || !pending_.empty() || is_closed_) return false;
+  is_running_ = true;
+  lock.unlock();
+  const auto finish = [&] {
+    lock.lock();
+    is_running_ = false;
+    changed_.notify_all();
+  };
+  try {
+    call();
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
+  return true;
+}
+
 void CallQueue::run_until(const QueuedWork& work) {
   std::unique_lock lock(mutex_);
   while (!work.has_run_) {

@@ -108,6 +108,9 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   // Runs calls on this thread until `work` has run, here or elsewhere.
   void run_until(const QueuedWork& work);
 
+  // Runs `call` here. False, without doing so, if a call is running or pending.
+  bool run_now(const std::function<void()>& call);
+
   // Runs what has been added, and ends the thread. Call it before the last owner lets go.
   void close();
 

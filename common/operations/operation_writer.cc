@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/os/process_id.h"
 #include "common/text/parse_number.h"
 
 namespace distrun {
@@ -58,11 +59,11 @@ std::unique_ptr<OperationWriter> OperationWriter::open(const std::string& addres
 }
 
 OperationWriter::OperationWriter(UniqueFd file, OperationPage* page)
-    : file_(std::move(file)), page_(page), process_(::getpid()) {}
+    : file_(std::move(file)), page_(page), process_(process_id()) {}
 
 OperationWriter::~OperationWriter() { ::munmap(page_, sizeof(OperationPage)); }
 
-bool OperationWriter::is_own_process() const { return ::getpid() == process_; }
+bool OperationWriter::is_own_process() const { return process_id() == process_; }
 
 std::uint64_t OperationWriter::begin(const Operation& operation) {
   if (!is_own_process()) return 0;

@@ -41,6 +41,11 @@
 
 namespace {
 
+std::string backend() {
+  const char* const given = std::getenv("BACKEND");
+  return given == nullptr ? "gloo" : given;
+}
+
 using std::chrono::milliseconds;
 
 // Where a bit changes: all ranks compute the same.
@@ -148,7 +153,7 @@ void run_again() {
   } catch (const std::exception&) {  // Rank 2 has closed its connections.
   }
   distrun::destroy_process_group();
-  distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
+  distrun::init_process_group({.backend = backend(), .timeout = std::chrono::seconds(120)});
   for (const std::int64_t size : {1, 2, 3, 4}) {
     at::Tensor y = at::ones({size});
     distrun::all_reduce(y);
@@ -247,7 +252,7 @@ int main(int, char** argv) {
         return c10::make_intrusive<FlippingBackend>(distrun::make_backend("gloo", request));
       },
       {c10::DeviceType::CPU});
-  distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
+  distrun::init_process_group({.backend = backend(), .timeout = std::chrono::seconds(120)});
   if (what == "missing") miss(5);
   if (what == "absent") miss(0);
   if (what == "disagree") disagree();

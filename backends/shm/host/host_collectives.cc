@@ -1,7 +1,10 @@
 #include "backends/shm/host/host_collectives.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+
+#include <unistd.h>
 
 #include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
@@ -107,6 +110,48 @@ void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
                             names_[static_cast<std::size_t>(me())], " ", described(mine), "; rank ",
                             names_[static_cast<std::size_t>(rank)], " ", described(theirs)));
   }
+}
+
+void HostCollectives::meet(Watch& watch) {
+  const CallFacts facts = facts_of(CallKind::kBarrier);
+  // No other process has it there.
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const std::uint64_t mark =
+      static_cast<std::uint64_t>(now) ^ (static_cast<std::uint64_t>(::getpid()) << 40);
+  const Remote mine{.bytes = mark, .address = reinterpret_cast<std::uintptr_t>(&mark)};
+  phases_.begin(facts, watch);
+  std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
+  phases_.publish();
+  wait_and_compare(facts, watch);
+  char finds_all = peers_ != nullptr ? 1 : 0;
+  for (int rank = 0; rank < ranks() && finds_all != 0; ++rank) {
+    Remote its;
+    std::memcpy(&its, phases_.inline_bytes(rank), sizeof(its));
+    if (rank != me() && !peers_->finds(rank, its.address, its.bytes)) finds_all = 0;
+  }
+  phases_.begin(facts, watch);
+  std::memcpy(phases_.inline_bytes(), &finds_all, sizeof(finds_all));
+  phases_.publish();
+  phases_.wait_for_all(watch);
+  can_read_ = true;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    std::memcpy(&finds_all, phases_.inline_bytes(rank), sizeof(finds_all));
+    can_read_ = can_read_ && finds_all != 0;
+  }
+}
+
+HostCollectives::Remote HostCollectives::remote(ConstPart part) {
+  return {.bytes = part.bytes, .address = reinterpret_cast<std::uintptr_t>(part.data)};
+}
+
+void HostCollectives::end_reads(const CallFacts& facts, Watch& watch) {
+  phases_.begin(facts, watch);
+  phases_.publish();
+  phases_.wait_for_all(watch);
+  // A rank that failed while it waited has given its data back to the program, which may have
+  // written to them before this rank read them.
+  full_fence();
+  watch.check_failed();
 }
 
 HostCollectives::Range HostCollectives::part_of(std::size_t chunk, std::size_t element_bytes,
@@ -300,6 +345,7 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
                                  std::size_t bytes, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllGather);
   facts.bytes = bytes;
+  if (is_read(bytes)) return all_gather_by_reads(mine, outputs, facts, watch);
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
@@ -314,6 +360,23 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
     }
     done += size;
   } while (done < bytes);
+}
+
+void HostCollectives::all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
+                                          const CallFacts& facts, Watch& watch) {
+  const Remote its = remote({mine, facts.bytes});
+  phases_.begin(facts, watch);
+  std::memcpy(phases_.inline_bytes(), &its, sizeof(its));
+  phases_.publish();
+  wait_and_compare(facts, watch);
+  copy_bytes(outputs[static_cast<std::size_t>(me())], mine, facts.bytes);
+  for (int i = 1; i < ranks(); ++i) {
+    const int rank = (me() + i) % ranks();
+    Remote theirs;
+    std::memcpy(&theirs, phases_.inline_bytes(rank), sizeof(theirs));
+    peers_->read(rank, theirs.address, outputs[static_cast<std::size_t>(rank)], facts.bytes);
+  }
+  end_reads(facts, watch);
 }
 
 void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
@@ -393,63 +456,79 @@ void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte
   } while (done < facts.bytes);
 }
 
-// In the first phase, a slot starts with the sizes that the rank sends to each: the receivers
-// check them, and all learn the number of phases.
+// In the first phase, a slot starts with what the rank sends to each: the receivers check the
+// sizes, and all learn the number of phases.
 void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
                                  const std::vector<Part>& outputs, Watch& watch) {
   const CallFacts facts = facts_of(CallKind::kAllToAll);
   const auto mine_at = static_cast<std::size_t>(me());
   const auto count = static_cast<std::size_t>(ranks());
-  const std::size_t sizes_bytes = count * sizeof(std::uint64_t);
-  std::uint64_t largest = 0;
+  Amounts amounts;
   std::size_t done = 0;
   do {
     const bool is_first = done == 0;
-    const std::size_t begin = is_first ? sizes_bytes : 0;
+    const std::size_t begin = is_first ? count * sizeof(Remote) : 0;
     const std::size_t share = (phases_.slot_bytes() - begin) / count / kLineBytes * kLineBytes;
     const auto size_of = [&](std::size_t bytes) {
-      return done < bytes ? std::min(share, bytes - done) : 0;
+      return done < bytes && !is_read(bytes) ? std::min(share, bytes - done) : 0;
     };
     std::byte* slot = phases_.begin(facts, watch);
     for (std::size_t to = 0; to < count; ++to) {
-      const std::uint64_t bytes = inputs[to].bytes;
-      if (is_first) std::memcpy(slot + to * sizeof(bytes), &bytes, sizeof(bytes));
+      const Remote its = remote(inputs[to]);
+      if (is_first) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
       if (to == mine_at) continue;
-      copy_bytes(slot + begin + to * share, inputs[to].data + done, size_of(bytes));
+      copy_bytes(slot + begin + to * share, inputs[to].data + done, size_of(its.bytes));
     }
     phases_.publish();
     if (is_first) {
       wait_and_compare(facts, watch);
-      largest = check_sizes(outputs);
+      amounts = check_sizes(outputs);
       copy_bytes(outputs[mine_at].data, inputs[mine_at].data, inputs[mine_at].bytes);
     }
     for (std::size_t i = 1; i < count; ++i) {
-      const std::size_t from = (mine_at + i) % count;
-      phases_.wait_for(static_cast<int>(from), watch);
-      copy_bytes(outputs[from].data + done,
-                 phases_.slot(static_cast<int>(from)) + begin + mine_at * share,
-                 size_of(outputs[from].bytes));
+      const std::size_t at = (mine_at + i) % count;
+      const int from = static_cast<int>(at);
+      const Part& output = outputs[at];
+      phases_.wait_for(from, watch);
+      if (is_first && is_read(output.bytes)) {
+        peers_->read(from, sent(from, me()).address, output.data, output.bytes);
+      }
+      copy_bytes(output.data + done, phases_.slot(from) + begin + mine_at * share,
+                 size_of(output.bytes));
     }
     done += share;
-  } while (done < largest);
+  } while (done < amounts.in_slots);
+  if (amounts.has_reads) end_reads(facts, watch);
 }
 
-std::uint64_t HostCollectives::check_sizes(const std::vector<Part>& outputs) const {
-  const auto mine_at = static_cast<std::size_t>(me());
-  std::uint64_t largest = 0;
-  for (std::size_t from = 0; from < outputs.size(); ++from) {
-    for (std::size_t to = 0; to < outputs.size(); ++to) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, phases_.slot(static_cast<int>(from)) + to * sizeof(bytes), sizeof(bytes));
-      if (from != to) largest = std::max(largest, bytes);
-      if (to != mine_at || bytes == outputs[from].bytes) continue;
-      throw HostError(
-          HostError::Kind::kMismatch, static_cast<int>(from),
-          text_of("all_to_all: rank ", names_[from], " sends ", bytes, " bytes to rank ",
-                  names_[mine_at], ", whose output for them has ", outputs[from].bytes));
+HostCollectives::Remote HostCollectives::sent(int from, int to) const {
+  Remote its;
+  std::memcpy(&its, phases_.slot(from) + static_cast<std::size_t>(to) * sizeof(its), sizeof(its));
+  return its;
+}
+
+HostCollectives::Amounts HostCollectives::check_sizes(const std::vector<Part>& outputs) const {
+  Amounts amounts;
+  for (int from = 0; from < ranks(); ++from) {
+    const std::uint64_t expected = outputs[static_cast<std::size_t>(from)].bytes;
+    for (int to = 0; to < ranks(); ++to) {
+      const std::uint64_t bytes = sent(from, to).bytes;
+      if (to == me() && bytes != expected) {
+        const int name = names_[static_cast<std::size_t>(from)];
+        throw HostError(HostError::Kind::kMismatch, from,
+                        text_of("all_to_all: rank ", name, " sends ", bytes, " bytes to rank ",
+                                names_[static_cast<std::size_t>(me())],
+                                ", whose output for them has ", expected));
+      }
+      if (from == to) continue;
+      if (is_read(bytes)) {
+        amounts.has_reads = true;
+      } else {
+        amounts.in_slots = std::max(amounts.in_slots, bytes);
+      }
     }
   }
-  return largest;
+  return amounts;
 }
 
 }  // namespace distrun::shm

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backends/shm/host/collectives.h"
+#include "backends/shm/host/peer_memory.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_memory.h"
 #include "backends/shm/host/reduction.h"
@@ -45,18 +46,28 @@ inline constexpr std::uint8_t kAnyElement = 255;
 // Smaller data are not reduced in place: a phase to find out where the data are costs too much.
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
+// Larger parts of all_gather and all_to_all are read from the peer's memory, if all ranks can do
+// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work.
+inline constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
+
 class HostCollectives : public Collectives {
  public:
   // `names` are the ranks' numbers in messages.
-  HostCollectives(Phases& phases, const std::vector<int>& names, SharedBlocks& blocks)
+  HostCollectives(Phases& phases, const std::vector<int>& names, SharedBlocks& blocks,
+                  const PeerMemory* peers = nullptr)
       : phases_(phases),
         names_(names),
         blocks_(blocks),
+        peers_(peers),
         sources_(names.size()),
         in_place_(names.size()) {}
 
   int rank() const override { return phases_.rank(); }
   int ranks() const override { return phases_.ranks(); }
+
+  // The first call of each rank, to find out whether all can read their peers' memory. Without it,
+  // data pass through the slots.
+  void meet(Watch& watch);
 
   // Compares what the ranks call, in a phase that does nothing else: for a call that consists of
   // several of these collectives. Throws HostError if the ranks differ.
@@ -106,8 +117,26 @@ class HostCollectives : public Collectives {
                        Watch& watch, const Take& take);
   // The part of a chunk that a rank reduces, in elements.
   Range part_of(std::size_t chunk, std::size_t element_bytes, int rank) const;
-  // Of the first phase of an all_to_all. Returns the most bytes that a rank sends to another.
-  std::uint64_t check_sizes(const std::vector<Part>& outputs) const;
+
+  // Data in the memory of another rank's process.
+  struct Remote {
+    std::uint64_t bytes = 0;
+    std::uint64_t address = 0;
+  };
+  static Remote remote(ConstPart part);
+  bool is_read(std::uint64_t bytes) const { return can_read_ && bytes > kReadBytes; }
+  // In a phase after the one that published the addresses: waits until all ranks have read.
+  void end_reads(const CallFacts& facts, Watch& watch);
+  void all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
+                           const CallFacts& facts, Watch& watch);
+  // Of the first phase of an all_to_all, which has a table of what the rank sends
+  // to each.
+  Remote sent(int from, int to) const;
+  struct Amounts {
+    std::uint64_t in_slots = 0;  // The most that a rank sends to another.
+    bool has_reads = false;
+  };
+  Amounts check_sizes(const std::vector<Part>& outputs) const;
   // How many bytes of a slot there are for each rank.
   std::size_t share_bytes() const;
 
@@ -116,6 +145,8 @@ class HostCollectives : public Collectives {
   Phases& phases_;
   const std::vector<int>& names_;
   SharedBlocks& blocks_;
+  const PeerMemory* const peers_;
+  bool can_read_ = false;             // All ranks can; known to all.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::uint32_t calls_ = 0;

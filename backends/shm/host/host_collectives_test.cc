@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -255,7 +256,16 @@ TEST_F(HostCollectivesTest, ReduceSumsOnTheRootAndLeavesOthersAsTheyAre) {
   });
 }
 
-TEST_F(HostCollectivesTest, AllGatherCopiesEachRanksBytesToAll) {
+// Without and with reads from the memory of peers.
+class HostReadsTest : public HostCollectivesTest,
+                      public ::testing::WithParamInterface<const char*> {
+ protected:
+  HostReadsTest() { ::setenv("DISTRUN_SHM_READ_PEERS", GetParam(), 1); }
+  ~HostReadsTest() override { ::unsetenv("DISTRUN_SHM_READ_PEERS"); }
+};
+INSTANTIATE_TEST_SUITE_P(, HostReadsTest, ::testing::Values("0", "1"));
+
+TEST_P(HostReadsTest, AllGatherCopiesEachRanksBytesToAll) {
   with_all_sizes([](const Run& of) {
     of([&](Collectives& collectives, int rank, Watch& watch) {
       const Bytes mine = bytes_of_rank(rank, 0, of.bytes);
@@ -316,7 +326,7 @@ TEST_F(HostCollectivesTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
   });
 }
 
-TEST_F(HostCollectivesTest, AllToAllSendsPartsOfDifferentSizes) {
+TEST_P(HostReadsTest, AllToAllSendsPartsOfDifferentSizes) {
   with_all_sizes([](const Run& of) {
     const auto size = [&](int from, int to) {
       return (of.bytes + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
@@ -423,6 +433,30 @@ TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
     });
   });
   EXPECT_EQ(errors[1], "all_to_all: rank 0 sends 4 bytes to rank 1, whose output for them has 6");
+}
+
+// The error of a rank that looks whether a call has failed on another one, or "".
+std::string error_after(const std::function<void(HostGroup&)>& end_of_rank_1) {
+  std::latch has_ended(2);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) end_of_rank_1(group);
+    has_ended.arrive_and_wait();
+    if (rank == 0) {
+      group.run(in_time(), [](Collectives&, Watch& watch) { watch.check_failed(); });
+    }
+  });
+  return errors[0];
+}
+
+// In the middle of a call, other ranks may read data that the program has changed since.
+TEST(HostErrorsTest, ARankThatFailedOrAbortedInvalidatesWhatWasReadFromIt) {
+  EXPECT_EQ(error_after([](HostGroup&) {}), "");
+  EXPECT_EQ(error_after([](HostGroup& group) { group.abort(); }), "rank 1 has left the group");
+  EXPECT_EQ(error_after([](HostGroup& group) {
+              const auto fail = [](Collectives&, Watch&) { throw std::runtime_error("no memory"); };
+              EXPECT_THROW(group.run(in_time(), fail), std::runtime_error);
+            }),
+            "a call failed on rank 1: no memory");
 }
 
 TEST(CallFactsTest, AreDescribed) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -45,6 +46,8 @@ class HostGroup::Watching : public Watch {
       : ranks_(ranks), phases_(phases), given_deadline_(deadline), deadline_(deadline) {}
 
   void check(int /*rank*/) override {
+    const auto now = Clock::now();
+    if (!began_) began_ = now;  // A call that does not sleep does not read the clock.
     ranks_.check_usable();
     const auto gone = ranks_.gone();
     // Data that a rank published before it left or ended counts. A rank that failed does not wait
@@ -54,20 +57,15 @@ class HostGroup::Watching : public Watch {
       const bool has_failed = error->kind() == HostError::Kind::kFailed;
       if (has_failed || !phases_.has_published(error->rank())) throw *error;
     }
-    const auto now = Clock::now();
     if (now < deadline_) return;
-    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - begin_);
+    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - *began_);
     const std::vector<int> names = missing();
     throw HostError(names, text_of("timed out after ", waited.count(),
                                    "ms: ", names.empty() ? "a rank" : list_of_ranks(names),
                                    names.empty() ? " came too late" : " did not come"));
   }
 
-  void check_failed() override {
-    for (const auto& error : ranks_.gone()) {
-      if (error && error->kind() == HostError::Kind::kFailed) throw *error;
-    }
-  }
+  void check_failed() override { ranks_.check_failed(); }
 
   void prolong(std::chrono::milliseconds by) override {
     deadline_ = std::max(deadline_, postponed(given_deadline_, by));
@@ -86,7 +84,7 @@ class HostGroup::Watching : public Watch {
 
   const HostRanks& ranks_;
   const Phases& phases_;
-  const Clock::time_point begin_ = Clock::now();
+  std::optional<Clock::time_point> began_;  // To wait.
   const Clock::time_point given_deadline_;
   Clock::time_point deadline_;
 };
@@ -108,9 +106,11 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
   if (!peers) return failed(peers.error());
   std::vector<RankRegion> regions;
   std::vector<UniqueFd> presences;
+  std::vector<pid_t> processes;
   for (int each = 0; each < ranks; ++each) {
     HostPeer& peer = (*peers)[static_cast<std::size_t>(each)];
     presences.push_back(std::move(peer.presence));
+    processes.push_back(peer.process);
     if (each == rank) {
       regions.push_back(std::move(*mine));
       continue;
@@ -120,18 +120,26 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
     regions.push_back(std::move(*region));
   }
   const int cpus = std::max(static_cast<int>(usable_cpus().size()), 1);
-  return std::unique_ptr<HostGroup>(new HostGroup(rank, std::move(names), sizes, std::move(regions),
-                                                  std::move(presences), wait_policy(ranks, cpus)));
+  std::unique_ptr<HostGroup> group(new HostGroup(rank, std::move(names), sizes, std::move(regions),
+                                                 std::move(presences), std::move(processes),
+                                                 wait_policy(ranks, cpus)));
+  try {
+    group->run_on_host(deadline, [](HostCollectives& all, Watch& watch) { all.meet(watch); });
+  } catch (const HostError& error) {
+    return Error{ErrorKind::kSystem, error.what()};
+  }
+  return group;
 }
 
 HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
                      std::vector<RankRegion> regions, std::vector<UniqueFd> presences,
-                     WaitPolicy policy)
+                     std::vector<pid_t> processes, WaitPolicy policy)
     : regions_(std::move(regions)),
       ranks_(rank, std::move(names), memories_of(regions_), std::move(presences)),
       phases_(ranks_.memories(), sizes, rank, policy),
       blocks_(regions_, rank),
-      collectives_(phases_, ranks_.names(), blocks_),
+      peers_(std::move(processes), ranks_.names()),
+      collectives_(phases_, ranks_.names(), blocks_, &peers_),
       mailbox_(std::make_unique<Mailbox>(ranks_, sizes, policy)) {}
 
 HostGroup::~HostGroup() {

@@ -23,6 +23,7 @@
 #include "backends/shm/host/host_meeting.h"
 #include "backends/shm/host/host_ranks.h"
 #include "backends/shm/host/mailbox.h"
+#include "backends/shm/host/peer_memory.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/rank_region.h"
 #include "backends/shm/host/shared_blocks.h"
@@ -63,7 +64,8 @@ class HostGroup : public RankGroup {
   class Watching;
 
   HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
-            std::vector<RankRegion> regions, std::vector<UniqueFd> presences, WaitPolicy policy);
+            std::vector<RankRegion> regions, std::vector<UniqueFd> presences,
+            std::vector<pid_t> processes, WaitPolicy policy);
   // Tells the other ranks, and ends all later calls.
   void fail(const HostError& error);
   void wake_everybody() const;
@@ -72,6 +74,7 @@ class HostGroup : public RankGroup {
   HostRanks ranks_;
   Phases phases_;
   SharedBlocks blocks_;
+  const PeerMemory peers_;
   HostCollectives collectives_;
   std::unique_ptr<Mailbox> mailbox_;
 };

@@ -162,15 +162,19 @@ class Arrivals {
   std::vector<UniqueFd> silent_;
 };
 
-// The process at the other end, or the socket itself if the kernel has no descriptor of it.
-UniqueFd presence_of(UniqueFd socket) {
+// Of the process at the other end. 0 if the kernel does not say.
+pid_t process_at(int socket) {
   ucred its{};
   socklen_t size = sizeof(its);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &its, &size) != 0 || its.pid <= 0) {
-    return socket;
-  }
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, its.pid, 0)));
-  return process ? std::move(process) : std::move(socket);
+  const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &its, &size) == 0;
+  return is_known ? std::max(its.pid, 0) : 0;
+}
+
+// The process, or the socket to it if the kernel has no descriptor of it.
+UniqueFd presence_of(pid_t process, UniqueFd socket) {
+  if (process == 0) return socket;
+  UniqueFd descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  return descriptor ? std::move(descriptor) : std::move(socket);
 }
 
 bool is_same_user(int socket) {
@@ -183,8 +187,10 @@ Result<HostPeer> peer_of(Packet& packet, UniqueFd socket) {
   if (packet.has_ended || packet.descriptors.size() != 1) {
     return Error{ErrorKind::kProtocol, "it did not send its memory"};
   }
+  const pid_t process = process_at(socket.get());
   return HostPeer{.memory = std::move(packet.descriptors[0]),
-                  .presence = presence_of(std::move(socket))};
+                  .presence = presence_of(process, std::move(socket)),
+                  .process = process};
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "common/os/unique_fd.h"
 #include "distrun/result.h"
 
@@ -24,6 +26,7 @@ struct HostPeer {
   UniqueFd memory;  // The file that the peer gave. Not checked.
   // Readable once the peer has ended: a pidfd, or a socket if the kernel has none.
   UniqueFd presence;
+  pid_t process = 0;  // 0: unknown.
 };
 
 class HostMeeting {

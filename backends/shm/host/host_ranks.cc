@@ -42,6 +42,23 @@ HostRanks::HostRanks(int me, std::vector<int> names, std::vector<RankMemory*> me
 
 bool HostRanks::is_of_this_process() const { return ::getpid() == process_; }
 
+HostError HostRanks::failure_of(int rank) const {
+  return {HostError::Kind::kFailed, rank,
+          text_of("a call failed on rank ", name_of(rank), ": ", reason_in(memory(rank).heading))};
+}
+
+HostError HostRanks::leave_of(int rank) const {
+  return {HostError::Kind::kLeft, rank, text_of("rank ", name_of(rank), " has left the group")};
+}
+
+void HostRanks::check_failed() const {
+  for (int rank = 0; rank < count(); ++rank) {
+    const auto state = memory(rank).heading.state.load(std::memory_order_acquire);
+    if (rank == me_ || state == RankState::kAlive || state == RankState::kLeft) continue;
+    throw state == RankState::kFailed ? failure_of(rank) : leave_of(rank);
+  }
+}
+
 std::vector<std::optional<HostError>> HostRanks::gone() const {
   using Kind = HostError::Kind;
   std::vector<pollfd> presences;
@@ -57,10 +74,9 @@ std::vector<std::optional<HostError>> HostRanks::gone() const {
     const Heading& its = memory(rank).heading;
     const auto state = its.state.load(std::memory_order_acquire);
     if (state == RankState::kFailed) {
-      all[index].emplace(Kind::kFailed, rank,
-                         text_of("a call failed on rank ", name_of(rank), ": ", reason_in(its)));
-    } else if (state == RankState::kLeft) {
-      all[index].emplace(Kind::kLeft, rank, text_of("rank ", name_of(rank), " has left the group"));
+      all[index] = failure_of(rank);
+    } else if (state == RankState::kLeft || state == RankState::kAborted) {
+      all[index] = leave_of(rank);
     } else if (presences[index].revents != 0) {
       all[index].emplace(Kind::kEnded, rank, text_of("rank ", name_of(rank), " has ended"));
     }
@@ -77,16 +93,15 @@ void HostRanks::fail(const HostError& error) {
   if (is_of_this_process()) store_failure(memory(me_).heading, error.what());
 }
 
-void HostRanks::leave() {
+void HostRanks::leave(RankState how) {
   if (!is_of_this_process()) return;
   auto alive = RankState::kAlive;
-  memory(me_).heading.state.compare_exchange_strong(alive, RankState::kLeft,
-                                                    std::memory_order_acq_rel);
+  memory(me_).heading.state.compare_exchange_strong(alive, how, std::memory_order_acq_rel);
 }
 
 void HostRanks::abort() {
   is_aborted_ = true;
-  leave();
+  leave(RankState::kAborted);
 }
 
 void HostRanks::check_usable() const {

@@ -40,19 +40,26 @@ class HostRanks {
   // The error for each rank that is gone; what it did before may still count. Costs a system call.
   std::vector<std::optional<HostError>> gone() const;
 
+  // Throws if a call of any rank has failed, or may have because the rank has aborted its group.
+  void check_failed() const;
+
   // False in a child of fork(), which must not speak for the rank.
   bool is_of_this_process() const;
 
   // A call of this rank failed: the others learn it, and every later check_usable() throws.
   void fail(const HostError& error);
   // This rank takes part in no later call. Neither wakes ranks that wait.
-  void leave();
+  void leave() { leave(RankState::kLeft); }
   void abort();
 
   // Throws if a call has failed here, or abort() was called.
   void check_usable() const;
 
  private:
+  HostError failure_of(int rank) const;
+  HostError leave_of(int rank) const;
+  void leave(RankState how);
+
   const int me_;
   const std::vector<int> names_;
   const std::vector<RankMemory*> memories_;

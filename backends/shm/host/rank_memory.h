@@ -53,8 +53,9 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 enum class RankState : std::uint32_t {
   kAlive,
-  kLeft,    // The group was destroyed on this rank.
-  kFailed,  // A collective failed on this rank, so that it can take part in no other.
+  kLeft,     // The group was destroyed on this rank.
+  kFailed,   // A collective failed on this rank, so that it can take part in no other.
+  kAborted,  // Perhaps in the middle of a collective.
 };
 
 struct alignas(kApartBytes) Heading {
@@ -71,7 +72,7 @@ struct alignas(kApartBytes) Heading {
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 1;
+inline constexpr std::uint32_t kRankMemoryVersion = 2;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {

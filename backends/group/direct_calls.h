@@ -1,0 +1,35 @@
+// Collectives that a backend completes on the caller's thread, without a c10d::Work. To pass a
+// small tensor through c10d takes longer than to reduce it in shared memory.
+//
+// Errors: those that the backend's works throw. Thread safety: any thread.
+#pragma once
+
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+namespace distrun::internal {
+
+class DirectCalls {
+ public:
+  virtual ~DirectCalls() = default;
+
+  // Each calls `begin` and completes the collective; or it returns false and has done nothing, for
+  // example if earlier calls have not run yet, or the arguments are not valid: then c10d's way has
+  // the error. The tensors are dense, contiguous, real and on the CPU.
+  using Begin = std::function<void()>;
+  virtual bool barrier_now(const Begin& begin) = 0;
+  virtual bool broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) = 0;
+  virtual bool all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
+                              const Begin& begin) = 0;
+  virtual bool all_gather_now(const at::Tensor& output, const at::Tensor& input,
+                              const Begin& begin) = 0;
+  virtual bool reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
+                                  const c10d::ReduceOp& op, const Begin& begin) = 0;
+  // Of equal parts.
+  virtual bool all_to_all_now(const at::Tensor& output, const at::Tensor& input,
+                              const Begin& begin) = 0;
+};
+
+}  // namespace distrun::internal

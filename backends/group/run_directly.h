@@ -1,0 +1,36 @@
+// Runs a collective by the backend's DirectCalls, if it is a plain one.
+//
+//     if (ran_directly(site, async_op, {.output = &tensor}, [&](DirectCalls& its, const auto&
+//     begin) {
+//           return its.all_reduce_now(tensor, op, begin);
+//         })) {
+//       return {};
+//     }
+//     … the same through c10d …
+//
+// Whatever needs more, such as a profiler or a tensor with strides, goes through c10d.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+#include "backends/group/collective_checks.h"
+#include "backends/group/direct_calls.h"
+
+namespace distrun::internal {
+
+// Those that the collective has.
+struct DirectTensors {
+  const at::Tensor* output = nullptr;
+  const at::Tensor* input = nullptr;
+  bool writes_output = true;
+  std::optional<int> root = std::nullopt;
+};
+
+// False: nothing was done. Errors are those of run_collective().
+bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tensors,
+                  const std::function<bool(DirectCalls&, const DirectCalls::Begin&)>& act);
+
+}  // namespace distrun::internal

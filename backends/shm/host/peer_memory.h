@@ -1,0 +1,41 @@
+// Reads the memory of other ranks' processes (process_vm_readv): that copies large data once, not
+// into shared memory and out of it.
+//
+//     const PeerMemory peers(processes, names);
+//     if (peers.finds(rank, address, expected)) …        // Allowed, and the right process.
+//     peers.read(rank, address, to, bytes);
+//
+// The kernel may not allow it, for example with kernel.yama.ptrace_scope = 1, and the setting
+// DISTRUN_SHM_READ_PEERS=0 forbids it.
+//
+// Thread safety: any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace distrun::shm {
+
+class PeerMemory {
+ public:
+  // By rank: the processes as this one numbers them, 0 if unknown, and the ranks' numbers in
+  // messages.
+  PeerMemory(std::vector<pid_t> processes, std::vector<int> names);
+
+  // Whether the rank's process has this value at the address.
+  bool finds(int rank, std::uint64_t address, std::uint64_t expected) const;
+
+  // Throws HostError. If the process ends meanwhile and another one gets its number, this reads
+  // the other one's: let the rank confirm afterwards that it is there.
+  void read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) const;
+
+ private:
+  const std::vector<pid_t> processes_;
+  const std::vector<int> names_;
+  const bool is_allowed_;
+};
+
+}  // namespace distrun::shm

@@ -1,0 +1,108 @@
+#include "backends/shm/host/peer_memory.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/shm/host/host_error.h"
+
+namespace distrun::shm {
+namespace {
+
+std::uint64_t address_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+// Another process with the memory that this one has now.
+class PeerMemoryTest : public ::testing::Test {
+ protected:
+  PeerMemoryTest() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(ends[1]);
+      char byte = 0;
+      ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));  // Until the test lets go.
+    }
+    ::close(ends[0]);
+    lifeline_ = ends[1];
+  }
+  ~PeerMemoryTest() override { end_child(); }
+
+  void end_child() {
+    if (child_ == 0) return;
+    ::close(lifeline_);
+    EXPECT_EQ(::waitpid(child_, nullptr, 0), child_);
+    child_ = 0;
+  }
+
+  PeerMemory peers() const { return {{::getpid(), child_}, {10, 11}}; }
+
+  static std::string error_of(const PeerMemory& peers, std::uint64_t address, std::size_t bytes) {
+    std::vector<std::byte> to(bytes);
+    try {
+      peers.read(1, address, to.data(), bytes);
+    } catch (const HostError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::uint64_t value_ = 1234;  // Before the fork.
+
+ private:
+  pid_t child_ = 0;
+  int lifeline_ = -1;
+};
+
+TEST_F(PeerMemoryTest, ReadsWhatTheOtherProcessHas) {
+  value_ = 5678;  // The child has a copy.
+  std::uint64_t read = 0;
+  peers().read(1, address_of(&value_), reinterpret_cast<std::byte*>(&read), sizeof(read));
+  EXPECT_EQ(read, 1234U);
+}
+
+TEST_F(PeerMemoryTest, FindsOnlyTheExpectedValue) {
+  EXPECT_TRUE(peers().finds(1, address_of(&value_), 1234));
+  EXPECT_FALSE(peers().finds(1, address_of(&value_), 1235));
+  EXPECT_FALSE(peers().finds(1, 0, 0));
+  EXPECT_FALSE(PeerMemory({::getpid(), 0}, {10, 11}).finds(1, address_of(&value_), 1234));
+}
+
+TEST_F(PeerMemoryTest, FindsNothingIfTheUserForbidsIt) {
+  ::setenv("DISTRUN_SHM_READ_PEERS", "0", 1);
+  const PeerMemory none = peers();
+  ::unsetenv("DISTRUN_SHM_READ_PEERS");
+  EXPECT_FALSE(none.finds(1, address_of(&value_), 1234));
+}
+
+TEST_F(PeerMemoryTest, AnEndedProcessIsAnErrorThatNamesTheRank) {
+  const PeerMemory both = peers();
+  end_child();
+  EXPECT_EQ(error_of(both, address_of(&value_), sizeof(value_)), "rank 11 has ended");
+}
+
+TEST_F(PeerMemoryTest, MemoryThatCannotBeReadIsAnErrorThatSaysWhatToDo) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const memory =
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_EQ(::munmap(static_cast<std::byte*>(memory) + page, page), 0);
+  // In the middle, too.
+  const PeerMemory self({::getpid(), ::getpid()}, {10, 11});
+  for (const std::size_t before : {page, std::size_t{0}}) {
+    EXPECT_EQ(error_of(self, address_of(memory) + page - before, before + 8),
+              "cannot read the memory of rank 11: Bad address; set DISTRUN_SHM_READ_PEERS=0 to "
+              "pass all data through shared memory");
+  }
+  ::munmap(memory, page);
+}
+
+}  // namespace
+}  // namespace distrun::shm

@@ -1,0 +1,99 @@
+// The collectives of ShmBackend that run at once (backends/group/direct_calls.h).
+#include <vector>
+
+#include "backends/shm/shm_backend.h"
+#include "backends/shm/shm_errors.h"
+#include "common/deadline.h"
+
+namespace distrun::shm {
+
+namespace {
+
+std::byte* data_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+// Whether `large` consists of a part like `small` for each rank.
+bool is_times(const at::Tensor& large, const at::Tensor& small, int ranks) {
+  return large.scalar_type() == small.scalar_type() && large.numel() == small.numel() * ranks;
+}
+
+template <class Part>
+std::vector<Part> parts_of(const at::Tensor& tensor, int ranks) {
+  const std::size_t bytes = tensor.nbytes() / static_cast<std::size_t>(ranks);
+  std::vector<Part> parts;
+  parts.reserve(static_cast<std::size_t>(ranks));
+  std::byte* at = data_of(tensor);
+  for (int rank = 0; rank < ranks; ++rank, at += bytes) {
+    if constexpr (std::is_pointer_v<Part>) {
+      parts.push_back(at);
+    } else {
+      parts.push_back({at, bytes});
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+bool ShmBackend::run_now(const Begin& begin, const std::function<void(Collectives&, Watch&)>& act) {
+  return queue_->run_now([&] {
+    ++calls_;
+    begin();
+    with_backend_errors([&] { group_->run(deadline_after(timeout_.load()), act); });
+  });
+}
+
+bool ShmBackend::barrier_now(const Begin& begin) {
+  return run_now(begin, [](Collectives& group, Watch& watch) { group.barrier(watch); });
+}
+
+bool ShmBackend::broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) {
+  const auto call = [&](Collectives& group, Watch& watch) {
+    group.broadcast(data_of(tensor), tensor.nbytes(), root, watch);
+  };
+  return run_now(begin, std::cref(call));
+}
+
+bool ShmBackend::all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
+                                const Begin& begin) {
+  if (!can_reduce(tensor, op)) return false;
+  const Reducing how = reducing("all_reduce", tensor, op);
+  const auto call = [&](Collectives& group, Watch& watch) {
+    group.all_reduce(data_of(tensor), static_cast<std::size_t>(tensor.numel()), how, watch);
+  };
+  return run_now(begin, std::cref(call));
+}
+
+bool ShmBackend::all_gather_now(const at::Tensor& output, const at::Tensor& input,
+                                const Begin& begin) {
+  if (!is_times(output, input, getSize())) return false;
+  const auto call = [&](Collectives& group, Watch& watch) {
+    group.all_gather(data_of(input), parts_of<std::byte*>(output, getSize()), input.nbytes(),
+                     watch);
+  };
+  return run_now(begin, std::cref(call));
+}
+
+bool ShmBackend::reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
+                                    const c10d::ReduceOp& op, const Begin& begin) {
+  if (!is_times(input, output, getSize()) || !can_reduce(output, op)) return false;
+  const Reducing how = reducing("reduce_scatter", output, op);
+  const auto call = [&](Collectives& group, Watch& watch) {
+    group.reduce_scatter(parts_of<const std::byte*>(input, getSize()), data_of(output),
+                         static_cast<std::size_t>(output.numel()), how, watch);
+  };
+  return run_now(begin, std::cref(call));
+}
+
+bool ShmBackend::all_to_all_now(const at::Tensor& output, const at::Tensor& input,
+                                const Begin& begin) {
+  const bool is_equal = is_times(output, input, 1) && input.dim() > 0 && output.dim() > 0 &&
+                        input.size(0) % getSize() == 0 && output.size(0) % getSize() == 0;
+  if (!is_equal) return false;
+  const auto call = [&](Collectives& group, Watch& watch) {
+    group.all_to_all(parts_of<Collectives::ConstPart>(input, getSize()),
+                     parts_of<Collectives::Part>(output, getSize()), watch);
+  };
+  return run_now(begin, std::cref(call));
+}
+
+}  // namespace distrun::shm
