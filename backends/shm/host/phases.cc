@@ -23,7 +23,7 @@ bool has_reached(std::uint32_t word, std::uint32_t phase) {
 
 WaitPolicy wait_policy(int ranks, int cpus) {
   if (ranks <= cpus) return {.looks = 2000, .yields = 50};
-  return {.looks = 20, .yields = 200};
+  return {.looks = 2, .yields = 200};
 }
 
 Phases::Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank,
