@@ -440,12 +440,14 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  if (ran_directly(site, options.async_op, {},
+  const bool is_of_gpus = is_nccl(*site.group.process_group());
+  if (!is_of_gpus &&
+      ran_directly(site, options.async_op, {},
                    [](DirectCalls& its, const auto& begin) { return its.barrier_now(begin); })) {
     return {};
   }
   c10d::BarrierOptions its{.asyncOp = options.async_op};
-  if (is_nccl(*site.group.process_group())) {
+  if (is_of_gpus) {
     // Else LibTorch guesses the GPU from the rank, which is wrong if ranks see one GPU each.
     const auto* gpus = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
     its.device_ids = {gpus->getDevice().index()};

@@ -226,6 +226,10 @@ class DistrunShmTest(unittest.TestCase):
         self.ok(done)
         self.assertEqual(done.stderr, "")
 
+    def test_the_hook_requires_a_group_as_its_state(self):
+        done = self.place.python("import distrun.shm\ntry: distrun.shm.allreduce_hook('world', None)\nexcept TypeError as error: print(error)")
+        self.assertEqual(self.ok(done), "distrun.shm.allreduce_hook: its state is a str; expected a process group or None\n")
+
     def test_ranks_in_cxx_and_python_meet(self):
         python = f'exec "{sys.executable}" "{RANKS}" mixed'
         for ranks_in_cxx in ("0", "[12]"):

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -112,6 +113,10 @@ TEST_F(ShmMultirankTest, OtherCallsNeedC10d) {
   EXPECT_FALSE(sums_directly(group_, at::ones({2}).to_sparse()));
   EXPECT_FALSE(sums_directly(group_, at::ones({2}).requires_grad_()));
   EXPECT_FALSE(sums_directly(group_, at::ones({2}, at::kFloat8_e5m2)));  // An error.
+  {
+    const c10::impl::IncludeDispatchKeyGuard mode(c10::DispatchKey::Fake);  // As of a trace.
+    EXPECT_FALSE(sums_directly(group_, x));
+  }
   EXPECT_FALSE(sums_directly(new_group(std::nullopt, {.backend = "gloo"}), x));
   EXPECT_TRUE(x.equal(at::ones({2})));
   EXPECT_EQ(x._version(), version);

@@ -453,7 +453,7 @@ TEST(HostErrorsTest, ARankThatFailedOrAbortedInvalidatesWhatWasReadFromIt) {
   EXPECT_EQ(error_after([](HostGroup&) {}), "");
   EXPECT_EQ(error_after([](HostGroup& group) { group.abort(); }), "rank 1 has left the group");
   EXPECT_EQ(error_after([](HostGroup& group) {
-              const auto fail = [](Collectives&, Watch&) { throw std::runtime_error("no memory"); };
+              const auto fail = [](Collectives&, Watch&) { throw std::runtime_error("no memory\nframe #0"); };
               EXPECT_THROW(group.run(in_time(), fail), std::runtime_error);
             }),
             "a call failed on rank 1: no memory");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -29,6 +30,11 @@ MemorySizes memory_sizes(int ranks) {
   return {.ranks = ranks,
           .slot_bytes = kSlotBytes,
           .ring_bytes = std::clamp(share, kRingBytesMin, kRingBytesMax)};
+}
+
+// c10's exceptions append a backtrace, which is of no use on other ranks.
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 std::vector<RankMemory*> memories_of(const std::vector<RankRegion>& regions) {
@@ -167,7 +173,7 @@ void HostGroup::run_on_host(Clock::time_point deadline,
     fail(error);
     throw;
   } catch (const std::exception& error) {  // Such as std::bad_alloc: the other ranks went on.
-    fail(HostError(HostError::Kind::kFailed, ranks_.me(), error.what()));
+    fail(HostError(HostError::Kind::kFailed, ranks_.me(), first_line(error.what())));
     throw;
   } catch (...) {
     fail(HostError(HostError::Kind::kFailed, ranks_.me(), "an exception without a text"));

@@ -54,6 +54,8 @@ def allreduce_hook(process_group: Optional[_dist.ProcessGroup], bucket: _dist.Gr
     register_comm_hook() takes: the group of the DistributedDataParallel, or None for the default group.
     """
     group = _dist.group.WORLD if process_group is None else process_group
+    if not isinstance(group, _dist.ProcessGroup):
+        raise TypeError(f"distrun.shm.allreduce_hook: its state is a {type(group).__name__}; expected a process group or None")
     buffer = bucket.buffer()
     if buffer.is_sparse:
         work = _dist.all_reduce(buffer.div_(group.size()), group=group, async_op=True)
