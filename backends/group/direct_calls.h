@@ -15,9 +15,10 @@ class DirectCalls {
  public:
   virtual ~DirectCalls() = default;
 
-  // Each calls `begin` and completes the collective; or it returns false and has done nothing, for
-  // example if earlier calls have not run yet, or the arguments are not valid: then c10d's way has
-  // the error. The tensors are dense, contiguous, real and on the CPU.
+  // Each calls `begin` and completes the collective, or does nothing and returns false. It returns
+  // false if earlier calls have not run yet. It also returns false for arguments that are not
+  // valid, for which c10d's way has the error. The tensors are dense, contiguous, real and on the
+  // CPU.
   using Begin = std::function<void()>;
   virtual bool barrier_now(const Begin& begin) = 0;
   virtual bool broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) = 0;

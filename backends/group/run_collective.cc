@@ -196,6 +196,10 @@ void in_group(const CallSite& site, const std::function<void()>& act) {
 ErrorsAt::ErrorsAt(const CallSite& site)
     : call_(std::make_shared<const CollectiveCall>(call_at(site))) {}
 
+ErrorsAt::ErrorsAt(const CallSite& site, const std::shared_ptr<GroupState>& state, int rank)
+    : call_(std::make_shared<const CollectiveCall>(CollectiveCall{
+          site.function, state, rank, world() == nullptr || world()->group == state, site.peer})) {}
+
 std::exception_ptr ErrorsAt::translated(const std::exception_ptr& error,
                                         const std::string& hint) const {
   try {

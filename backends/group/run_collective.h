@@ -17,6 +17,7 @@
 namespace distrun::internal {
 
 struct CollectiveCall;
+struct GroupState;
 
 // Calls `act`, which starts the collective, and waits for it unless `async_op`. A backend's error
 // becomes a c10::DistBackendError with the function, this rank and the lost peer, if any.
@@ -35,6 +36,8 @@ class ErrorsAt {
  public:
   // Keeps the state of the group, which must exist now but may be destroyed later.
   explicit ErrorsAt(const CallSite& site);
+  // Of a call that began when `rank` was this rank.
+  ErrorsAt(const CallSite& site, const std::shared_ptr<GroupState>& state, int rank);
 
   // Appends `hint` to the text. Subclasses of c10::Error other than c10::DistError do not change.
   std::exception_ptr translated(const std::exception_ptr& error, const std::string& hint) const;

@@ -1,7 +1,6 @@
 // Runs a collective by the backend's DirectCalls, if it is a plain one.
 //
-//     if (ran_directly(site, async_op, {.output = &tensor}, [&](DirectCalls& its, const auto&
-//     begin) {
+//     if (ran_directly(site, async_op, {.output = &tensor}, [&](auto& its, const auto& begin) {
 //           return its.all_reduce_now(tensor, op, begin);
 //         })) {
 //       return {};

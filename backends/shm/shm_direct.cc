@@ -1,4 +1,6 @@
 // The collectives of ShmBackend that run at once (backends/group/direct_calls.h).
+#include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "backends/shm/shm_backend.h"

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include <unistd.h>
 
@@ -72,6 +74,23 @@ std::size_t part_end(std::size_t count, std::size_t per_line, int ranks, int end
   return std::min(line * per_line, count);
 }
 
+// Perhaps, if their parts lie between each other.
+bool do_overlap(const std::vector<Collectives::ConstPart>& inputs,
+                const std::vector<Collectives::Part>& outputs) {
+  const auto range_of = [](const auto& parts) {
+    std::pair<std::uintptr_t, std::uintptr_t> range{UINTPTR_MAX, 0};
+    for (const auto& part : parts) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(part.data);
+      if (part.bytes == 0) continue;
+      range.first = std::min(range.first, begin);
+      range.second = std::max(range.second, begin + part.bytes);
+    }
+    return range;
+  };
+  const auto in = range_of(inputs), out = range_of(outputs);
+  return in.first < out.second && out.first < in.second;
+}
+
 }  // namespace
 
 std::string described(const CallFacts& facts) {
@@ -114,7 +133,7 @@ void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
 
 void HostCollectives::meet(Watch& watch) {
   const CallFacts facts = facts_of(CallKind::kBarrier);
-  // No other process has it there.
+  // No other process has this value at this address.
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   const std::uint64_t mark =
       static_cast<std::uint64_t>(now) ^ (static_cast<std::uint64_t>(::getpid()) << 40);
@@ -123,35 +142,43 @@ void HostCollectives::meet(Watch& watch) {
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish();
   wait_and_compare(facts, watch);
-  char finds_all = peers_ != nullptr ? 1 : 0;
-  for (int rank = 0; rank < ranks() && finds_all != 0; ++rank) {
+  bool finds_all = peers_ != nullptr;
+  for (int rank = 0; rank < ranks() && finds_all; ++rank) {
     Remote its;
     std::memcpy(&its, phases_.inline_bytes(rank), sizeof(its));
-    if (rank != me() && !peers_->finds(rank, its.address, its.bytes)) finds_all = 0;
+    finds_all = rank == me() || peers_->finds(rank, its.address, its.bytes);
   }
+  can_read_ = all_agree(finds_all, facts, watch);
+}
+
+bool HostCollectives::all_agree(bool mine, const CallFacts& facts, Watch& watch) {
   phases_.begin(facts, watch);
-  std::memcpy(phases_.inline_bytes(), &finds_all, sizeof(finds_all));
+  std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish();
   phases_.wait_for_all(watch);
-  can_read_ = true;
+  bool all = true;
   for (int rank = 0; rank < ranks(); ++rank) {
-    std::memcpy(&finds_all, phases_.inline_bytes(rank), sizeof(finds_all));
-    can_read_ = can_read_ && finds_all != 0;
+    std::uint8_t theirs = 0;  // Another process wrote it.
+    std::memcpy(&theirs, phases_.inline_bytes(rank), sizeof(theirs));
+    all = all && theirs != 0;
   }
+  return all;
 }
 
-HostCollectives::Remote HostCollectives::remote(ConstPart part) {
-  return {.bytes = part.bytes, .address = reinterpret_cast<std::uintptr_t>(part.data)};
+HostCollectives::Remote HostCollectives::remote(ConstPart part, bool may_read) {
+  return {.bytes = part.bytes,
+          .address = may_read ? reinterpret_cast<std::uintptr_t>(part.data) : 0};
 }
 
-void HostCollectives::end_reads(const CallFacts& facts, Watch& watch) {
-  phases_.begin(facts, watch);
-  phases_.publish();
-  phases_.wait_for_all(watch);
+bool HostCollectives::end_reads(bool has_read, const CallFacts& facts, Watch& watch) {
+  // Each rank stays until all have read. If one has ended, another process may have its number.
+  watch.check_present();
+  can_read_ = all_agree(has_read, facts, watch);
   // A rank that failed while it waited has given its data back to the program, which may have
   // written to them before this rank read them.
   full_fence();
   watch.check_failed();
+  return can_read_;
 }
 
 HostCollectives::Range HostCollectives::part_of(std::size_t chunk, std::size_t element_bytes,
@@ -345,7 +372,7 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
                                  std::size_t bytes, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllGather);
   facts.bytes = bytes;
-  if (is_read(bytes)) return all_gather_by_reads(mine, outputs, facts, watch);
+  if (is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch)) return;
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
@@ -362,21 +389,23 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
   } while (done < bytes);
 }
 
-void HostCollectives::all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
+bool HostCollectives::all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
                                           const CallFacts& facts, Watch& watch) {
-  const Remote its = remote({mine, facts.bytes});
+  const Remote its = remote({mine, facts.bytes}, /*may_read=*/true);
   phases_.begin(facts, watch);
   std::memcpy(phases_.inline_bytes(), &its, sizeof(its));
   phases_.publish();
   wait_and_compare(facts, watch);
   copy_bytes(outputs[static_cast<std::size_t>(me())], mine, facts.bytes);
-  for (int i = 1; i < ranks(); ++i) {
+  bool has_read = true;
+  for (int i = 1; i < ranks() && has_read; ++i) {
     const int rank = (me() + i) % ranks();
     Remote theirs;
     std::memcpy(&theirs, phases_.inline_bytes(rank), sizeof(theirs));
-    peers_->read(rank, theirs.address, outputs[static_cast<std::size_t>(rank)], facts.bytes);
+    std::byte* output = outputs[static_cast<std::size_t>(rank)];
+    has_read = peers_->read(rank, theirs.address, output, facts.bytes);
   }
-  end_reads(facts, watch);
+  return end_reads(has_read, facts, watch);
 }
 
 void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
@@ -457,48 +486,54 @@ void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte
 }
 
 // In the first phase, a slot starts with what the rank sends to each: the receivers check the
-// sizes, and all learn the number of phases.
+// sizes, and all learn the number of phases, and what is read.
 void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
                                  const std::vector<Part>& outputs, Watch& watch) {
   const CallFacts facts = facts_of(CallKind::kAllToAll);
   const auto mine_at = static_cast<std::size_t>(me());
   const auto count = static_cast<std::size_t>(ranks());
+  const bool may_read = !do_overlap(inputs, outputs);  // Otherwise this rank changes its inputs.
+  std::vector<Remote> received(count);
   Amounts amounts;
+  bool has_read = true;
   std::size_t done = 0;
   do {
     const bool is_first = done == 0;
     const std::size_t begin = is_first ? count * sizeof(Remote) : 0;
     const std::size_t share = (phases_.slot_bytes() - begin) / count / kLineBytes * kLineBytes;
-    const auto size_of = [&](std::size_t bytes) {
-      return done < bytes && !is_read(bytes) ? std::min(share, bytes - done) : 0;
+    const auto size_of = [&](const Remote& part) {
+      return done < part.bytes && !is_read(part) ? std::min(share, part.bytes - done) : 0;
     };
     std::byte* slot = phases_.begin(facts, watch);
     for (std::size_t to = 0; to < count; ++to) {
-      const Remote its = remote(inputs[to]);
+      const Remote its = remote(inputs[to], may_read);
       if (is_first) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
       if (to == mine_at) continue;
-      copy_bytes(slot + begin + to * share, inputs[to].data + done, size_of(its.bytes));
+      copy_bytes(slot + begin + to * share, inputs[to].data + done, size_of(its));
     }
     phases_.publish();
     if (is_first) {
       wait_and_compare(facts, watch);
       amounts = check_sizes(outputs);
+      for (std::size_t from = 0; from < count; ++from) {
+        received[from] = sent(static_cast<int>(from), me());
+      }
       copy_bytes(outputs[mine_at].data, inputs[mine_at].data, inputs[mine_at].bytes);
     }
     for (std::size_t i = 1; i < count; ++i) {
       const std::size_t at = (mine_at + i) % count;
       const int from = static_cast<int>(at);
-      const Part& output = outputs[at];
+      const Remote& its = received[at];
       phases_.wait_for(from, watch);
-      if (is_first && is_read(output.bytes)) {
-        peers_->read(from, sent(from, me()).address, output.data, output.bytes);
+      if (is_first && is_read(its)) {
+        has_read = has_read && peers_->read(from, its.address, outputs[at].data, its.bytes);
       }
-      copy_bytes(output.data + done, phases_.slot(from) + begin + mine_at * share,
-                 size_of(output.bytes));
+      copy_bytes(outputs[at].data + done, phases_.slot(from) + begin + mine_at * share,
+                 size_of(its));
     }
     done += share;
   } while (done < amounts.in_slots);
-  if (amounts.has_reads) end_reads(facts, watch);
+  if (amounts.has_reads && !end_reads(has_read, facts, watch)) all_to_all(inputs, outputs, watch);
 }
 
 HostCollectives::Remote HostCollectives::sent(int from, int to) const {
@@ -521,7 +556,7 @@ HostCollectives::Amounts HostCollectives::check_sizes(const std::vector<Part>& o
                                 ", whose output for them has ", expected));
       }
       if (from == to) continue;
-      if (is_read(bytes)) {
+      if (is_read(sent(from, to))) {
         amounts.has_reads = true;
       } else {
         amounts.in_slots = std::max(amounts.in_slots, bytes);

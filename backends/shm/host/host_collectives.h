@@ -68,6 +68,7 @@ class HostCollectives : public Collectives {
   // The first call of each rank, to find out whether all can read their peers' memory. Without it,
   // data pass through the slots.
   void meet(Watch& watch);
+  bool reads_peers() const { return can_read_; }
 
   // Compares what the ranks call, in a phase that does nothing else: for a call that consists of
   // several of these collectives. Throws HostError if the ranks differ.
@@ -121,13 +122,16 @@ class HostCollectives : public Collectives {
   // Data in the memory of another rank's process.
   struct Remote {
     std::uint64_t bytes = 0;
-    std::uint64_t address = 0;
+    std::uint64_t address = 0;  // 0: nobody may read it.
   };
-  static Remote remote(ConstPart part);
+  static Remote remote(ConstPart part, bool may_read);
   bool is_read(std::uint64_t bytes) const { return can_read_ && bytes > kReadBytes; }
-  // In a phase after the one that published the addresses: waits until all ranks have read.
-  void end_reads(const CallFacts& facts, Watch& watch);
-  void all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
+  bool is_read(const Remote& part) const { return is_read(part.bytes) && part.address != 0; }
+  // In a phase of its own: whether all ranks pass true.
+  bool all_agree(bool mine, const CallFacts& facts, Watch& watch);
+  // Returns when all ranks have read. False if one could not: from then on, nobody reads.
+  bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
+  bool all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
                            const CallFacts& facts, Watch& watch);
   // Of the first phase of an all_to_all, which has a table of what the rank sends
   // to each.

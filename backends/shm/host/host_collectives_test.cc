@@ -15,9 +15,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/test/threads_as_ranks.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun::shm {
 namespace {
@@ -203,10 +207,18 @@ class Interrupted : public Watch {
   void check(int rank) override { watch_.check(rank); }
   void check_failed() override {
     watch_.check_failed();
-    if (auto act = std::exchange(act_, nullptr)) act();
+    act();
+  }
+  void check_present() override {
+    watch_.check_present();
+    act();
   }
 
  private:
+  void act() {
+    if (auto act = std::exchange(act_, nullptr)) act();
+  }
+
   Watch& watch_;
   std::function<void()> act_;
 };
@@ -351,6 +363,125 @@ TEST_P(HostReadsTest, AllToAllSendsPartsOfDifferentSizes) {
   });
 }
 
+TEST_P(HostReadsTest, RanksReadUnlessItIsForbidden) {
+  const bool is_allowed = std::string(GetParam()) == "1";
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int) {
+    group.run_on_host(
+        in_time(), [&](HostCollectives& all, Watch&) { EXPECT_EQ(all.reads_peers(), is_allowed); });
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST_P(HostReadsTest, AnAllToAllMayWriteToItsInputs) {
+  constexpr std::size_t kBytes = 100'000;
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    std::vector<Bytes> parts;
+    std::vector<Collectives::ConstPart> inputs;
+    std::vector<Collectives::Part> outputs;
+    for (int to = 0; to < 3; ++to) parts.push_back(bytes_of_rank(rank, to, kBytes));
+    for (Bytes& part : parts) {
+      inputs.push_back({part.data(), kBytes});
+      outputs.push_back({part.data(), kBytes});
+    }
+    group.run(in_time(),
+              [&](Collectives& all, Watch& watch) { all.all_to_all(inputs, outputs, watch); });
+    for (int from = 0; from < 3; ++from) {
+      EXPECT_EQ(parts[static_cast<std::size_t>(from)], bytes_of_rank(from, rank, kBytes));
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+constexpr std::size_t kReadTestBytes = 200'000;
+
+// Other processes can map it, but the kernel reads it for none.
+class SecretMemory {
+ public:
+  SecretMemory() : file_(static_cast<int>(::syscall(SYS_memfd_secret, 0))) {
+    if (!file_ || ::ftruncate(file_.get(), kReadTestBytes) != 0) return;
+    void* const data =
+        ::mmap(nullptr, kReadTestBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+    if (data != MAP_FAILED) data_ = static_cast<std::byte*>(data);
+  }
+  ~SecretMemory() {
+    if (data_ != nullptr) ::munmap(data_, kReadTestBytes);
+  }
+  SecretMemory(const SecretMemory&) = delete;
+  SecretMemory& operator=(const SecretMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  const UniqueFd file_;
+  std::byte* data_ = nullptr;
+};
+
+TEST_F(HostCollectivesTest, MemoryThatTheKernelDoesNotReadGoesThroughSlots) {
+  const SecretMemory secret;
+  if (secret.data() == nullptr) GTEST_SKIP() << "this kernel has no memfd_secret()";
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes mine = bytes_of_rank(rank, 0, kReadTestBytes);
+    if (rank == 1) std::memcpy(secret.data(), mine.data(), mine.size());
+    const std::byte* const data = rank == 1 ? secret.data() : mine.data();
+    const std::size_t half = kReadTestBytes / 2;
+    for (int time = 0; time < 2; ++time) {
+      std::vector<Bytes> all(2, Bytes(kReadTestBytes)), halves(2, Bytes(half));
+      group.run_on_host(in_time(), [&](HostCollectives& its, Watch& watch) {
+        its.all_gather(data, addresses_of(all), kReadTestBytes, watch);
+        its.all_to_all({{data, half}, {data + half, half}},
+                       {{halves[0].data(), half}, {halves[1].data(), half}}, watch);
+        EXPECT_FALSE(its.reads_peers());
+      });
+      for (int from = 0; from < 2; ++from) {
+        const auto at = static_cast<std::size_t>(from);
+        const Bytes theirs = bytes_of_rank(from, 0, kReadTestBytes);
+        EXPECT_EQ(all[at], theirs);
+        const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(half) * rank;
+        EXPECT_EQ(halves[at], Bytes(begin, begin + static_cast<std::ptrdiff_t>(half)));
+      }
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+// Rank 0 gives up while it waits for rank 1, and the program goes on with rank 0's data.
+TEST_F(HostCollectivesTest, ARankThatFailsWhileOthersReadFailsTheOthers) {
+  std::latch has_failed(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes mine = bytes_of_rank(rank, 0, kReadTestBytes);
+    std::vector<Bytes> all(2, Bytes(kReadTestBytes));
+    const auto gather = [&](Collectives& collectives, Watch& watch) {
+      collectives.all_gather(mine.data(), addresses_of(all), mine.size(), watch);
+    };
+    if (rank == 0) {
+      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200), gather),
+                   HostError);
+      has_failed.count_down();
+      return;
+    }
+    group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
+      Interrupted its(watch, [&] { has_failed.wait(); });
+      gather(collectives, its);
+    });
+  });
+  EXPECT_EQ(errors[0], "");
+  EXPECT_THAT(errors[1], StartsWith("a call failed on rank 0: timed out"));
+}
+
+TEST_F(HostCollectivesTest, AnAbortAfterACallDoesNotFailItOnOtherRanks) {
+  for (int time = 0; time < 100; ++time) {
+    const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+      const Bytes mine(kReadTestBytes);
+      std::vector<Bytes> all(2, Bytes(kReadTestBytes));
+      group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
+        collectives.all_gather(mine.data(), addresses_of(all), mine.size(), watch);
+      });
+      if (rank == 0) group.abort();
+    });
+    ASSERT_THAT(errors, Each(""));
+  }
+}
+
 TEST(HostBarrierTest, ARankLeavesABarrierOnlyWhenAllHaveCome) {
   constexpr int kRanks = 4, kTimes = 200;
   std::atomic<int> arrived = 0;
@@ -451,9 +582,16 @@ std::string error_after(const std::function<void(HostGroup&)>& end_of_rank_1) {
 // In the middle of a call, other ranks may read data that the program has changed since.
 TEST(HostErrorsTest, ARankThatFailedOrAbortedInvalidatesWhatWasReadFromIt) {
   EXPECT_EQ(error_after([](HostGroup&) {}), "");
-  EXPECT_EQ(error_after([](HostGroup& group) { group.abort(); }), "rank 1 has left the group");
+  EXPECT_EQ(error_after([](HostGroup& group) { group.abort(); }), "");  // After its last call.
   EXPECT_EQ(error_after([](HostGroup& group) {
-              const auto fail = [](Collectives&, Watch&) { throw std::runtime_error("no memory\nframe #0"); };
+              const auto abort = [&](Collectives&, Watch&) { group.abort(); };
+              group.run(in_time(), abort);
+            }),
+            "rank 1 has left the group");
+  EXPECT_EQ(error_after([](HostGroup& group) {
+              const auto fail = [](Collectives&, Watch&) {
+                throw std::runtime_error("no memory\nframe #0");
+              };
               EXPECT_THROW(group.run(in_time(), fail), std::runtime_error);
             }),
             "a call failed on rank 1: no memory");

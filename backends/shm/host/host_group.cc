@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -46,14 +45,24 @@ std::vector<RankMemory*> memories_of(const std::vector<RankRegion>& regions) {
 
 }  // namespace
 
+// Sets a flag while it lives.
+class HostGroup::Running {
+ public:
+  explicit Running(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  ~Running() { flag_ = false; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
 class HostGroup::Watching : public Watch {
  public:
   Watching(const HostRanks& ranks, const Phases& phases, Clock::time_point deadline)
       : ranks_(ranks), phases_(phases), given_deadline_(deadline), deadline_(deadline) {}
 
   void check(int /*rank*/) override {
-    const auto now = Clock::now();
-    if (!began_) began_ = now;  // A call that does not sleep does not read the clock.
     ranks_.check_usable();
     const auto gone = ranks_.gone();
     // Data that a rank published before it left or ended counts. A rank that failed does not wait
@@ -63,8 +72,9 @@ class HostGroup::Watching : public Watch {
       const bool has_failed = error->kind() == HostError::Kind::kFailed;
       if (has_failed || !phases_.has_published(error->rank())) throw *error;
     }
+    const auto now = Clock::now();
     if (now < deadline_) return;
-    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - *began_);
+    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - begin_);
     const std::vector<int> names = missing();
     throw HostError(names, text_of("timed out after ", waited.count(),
                                    "ms: ", names.empty() ? "a rank" : list_of_ranks(names),
@@ -72,6 +82,12 @@ class HostGroup::Watching : public Watch {
   }
 
   void check_failed() override { ranks_.check_failed(); }
+
+  void check_present() override {
+    for (const auto& error : ranks_.gone()) {
+      if (error) throw *error;
+    }
+  }
 
   void prolong(std::chrono::milliseconds by) override {
     deadline_ = std::max(deadline_, postponed(given_deadline_, by));
@@ -90,7 +106,7 @@ class HostGroup::Watching : public Watch {
 
   const HostRanks& ranks_;
   const Phases& phases_;
-  std::optional<Clock::time_point> began_;  // To wait.
+  const Clock::time_point begin_ = Clock::now();
   const Clock::time_point given_deadline_;
   Clock::time_point deadline_;
 };
@@ -144,7 +160,7 @@ HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
       ranks_(rank, std::move(names), memories_of(regions_), std::move(presences)),
       phases_(ranks_.memories(), sizes, rank, policy),
       blocks_(regions_, rank),
-      peers_(std::move(processes), ranks_.names()),
+      peers_(std::move(processes)),
       collectives_(phases_, ranks_.names(), blocks_, &peers_),
       mailbox_(std::make_unique<Mailbox>(ranks_, sizes, policy)) {}
 
@@ -165,6 +181,7 @@ void HostGroup::destroy(HostGroup* group) {
 
 void HostGroup::run_on_host(Clock::time_point deadline,
                             const std::function<void(HostCollectives&, Watch&)>& call) {
+  const Running running(is_running_);
   ranks_.check_usable();
   Watching watch(ranks_, phases_, deadline);
   try {
@@ -189,7 +206,7 @@ void HostGroup::fail(const HostError& error) {
 }
 
 void HostGroup::abort() {
-  ranks_.abort();
+  ranks_.abort(is_running_);
   wake_everybody();
 }
 

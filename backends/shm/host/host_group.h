@@ -12,6 +12,7 @@
 // Threads: one calls run(); any may call the others.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -61,6 +62,7 @@ class HostGroup : public RankGroup {
   void abort() override;
 
  private:
+  class Running;
   class Watching;
 
   HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
@@ -77,6 +79,7 @@ class HostGroup : public RankGroup {
   const PeerMemory peers_;
   HostCollectives collectives_;
   std::unique_ptr<Mailbox> mailbox_;
+  std::atomic<bool> is_running_ = false;  // A call.
 };
 
 }  // namespace distrun::shm

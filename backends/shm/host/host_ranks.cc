@@ -99,9 +99,10 @@ void HostRanks::leave(RankState how) {
   memory(me_).heading.state.compare_exchange_strong(alive, how, std::memory_order_acq_rel);
 }
 
-void HostRanks::abort() {
+void HostRanks::abort(const std::atomic<bool>& is_running) {
   is_aborted_ = true;
-  leave(RankState::kAborted);
+  // A call that begins after that fails before it tells the others anything.
+  leave(is_running ? RankState::kAborted : RankState::kLeft);
 }
 
 void HostRanks::check_usable() const {

@@ -50,7 +50,8 @@ class HostRanks {
   void fail(const HostError& error);
   // This rank takes part in no later call. Neither wakes ranks that wait.
   void leave() { leave(RankState::kLeft); }
-  void abort();
+  // `is_running`: set while a call runs.
+  void abort(const std::atomic<bool>& is_running);
 
   // Throws if a call has failed here, or abort() was called.
   void check_usable() const;

@@ -3,7 +3,7 @@
 //
 //     const PeerMemory peers(processes, names);
 //     if (peers.finds(rank, address, expected)) …        // Allowed, and the right process.
-//     peers.read(rank, address, to, bytes);
+//     if (!peers.read(rank, address, to, bytes)) …       // It ended, or the kernel refuses.
 //
 // The kernel may not allow it, for example with kernel.yama.ptrace_scope = 1, and the setting
 // DISTRUN_SHM_READ_PEERS=0 forbids it.
@@ -21,20 +21,18 @@ namespace distrun::shm {
 
 class PeerMemory {
  public:
-  // By rank: the processes as this one numbers them, 0 if unknown, and the ranks' numbers in
-  // messages.
-  PeerMemory(std::vector<pid_t> processes, std::vector<int> names);
+  // By rank: the processes as this one numbers them; 0 if unknown.
+  explicit PeerMemory(std::vector<pid_t> processes);
 
   // Whether the rank's process has this value at the address.
   bool finds(int rank, std::uint64_t address, std::uint64_t expected) const;
 
-  // Throws HostError. If the process ends meanwhile and another one gets its number, this reads
-  // the other one's: let the rank confirm afterwards that it is there.
-  void read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) const;
+  // False if it cannot read all of it. If the process ends meanwhile and another one gets its
+  // number, this reads the other one's: look afterwards whether the rank is still there.
+  bool read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) const;
 
  private:
   const std::vector<pid_t> processes_;
-  const std::vector<int> names_;
   const bool is_allowed_;
 };
 

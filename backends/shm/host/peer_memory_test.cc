@@ -1,18 +1,15 @@
 #include "backends/shm/host/peer_memory.h"
 
-#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "backends/shm/host/host_error.h"
 
 namespace distrun::shm {
 namespace {
@@ -43,16 +40,20 @@ class PeerMemoryTest : public ::testing::Test {
     child_ = 0;
   }
 
-  PeerMemory peers() const { return {{::getpid(), child_}, {10, 11}}; }
-
-  static std::string error_of(const PeerMemory& peers, std::uint64_t address, std::size_t bytes) {
-    std::vector<std::byte> to(bytes);
-    try {
-      peers.read(1, address, to.data(), bytes);
-    } catch (const HostError& error) {
-      return error.what();
+  // Skips the test where the system does not permit it at all, such as under an emulator.
+  void SetUp() override {
+    std::uint64_t read = 0;
+    const iovec to{&read, sizeof(read)}, from{&value_, sizeof(value_)};
+    if (::process_vm_readv(child_, &to, 1, &from, 1, 0) < 0) {
+      GTEST_SKIP() << "process_vm_readv: " << std::strerror(errno);
     }
-    return "";
+  }
+
+  PeerMemory peers() const { return PeerMemory({::getpid(), child_}); }
+
+  static bool can_read(const PeerMemory& peers, std::uint64_t address, std::size_t bytes) {
+    std::vector<std::byte> to(bytes);
+    return peers.read(1, address, to.data(), bytes);
   }
 
   std::uint64_t value_ = 1234;  // Before the fork.
@@ -65,7 +66,8 @@ class PeerMemoryTest : public ::testing::Test {
 TEST_F(PeerMemoryTest, ReadsWhatTheOtherProcessHas) {
   value_ = 5678;  // The child has a copy.
   std::uint64_t read = 0;
-  peers().read(1, address_of(&value_), reinterpret_cast<std::byte*>(&read), sizeof(read));
+  EXPECT_TRUE(
+      peers().read(1, address_of(&value_), reinterpret_cast<std::byte*>(&read), sizeof(read)));
   EXPECT_EQ(read, 1234U);
 }
 
@@ -73,7 +75,7 @@ TEST_F(PeerMemoryTest, FindsOnlyTheExpectedValue) {
   EXPECT_TRUE(peers().finds(1, address_of(&value_), 1234));
   EXPECT_FALSE(peers().finds(1, address_of(&value_), 1235));
   EXPECT_FALSE(peers().finds(1, 0, 0));
-  EXPECT_FALSE(PeerMemory({::getpid(), 0}, {10, 11}).finds(1, address_of(&value_), 1234));
+  EXPECT_FALSE(PeerMemory({::getpid(), 0}).finds(1, address_of(&value_), 1234));
 }
 
 TEST_F(PeerMemoryTest, FindsNothingIfTheUserForbidsIt) {
@@ -83,24 +85,22 @@ TEST_F(PeerMemoryTest, FindsNothingIfTheUserForbidsIt) {
   EXPECT_FALSE(none.finds(1, address_of(&value_), 1234));
 }
 
-TEST_F(PeerMemoryTest, AnEndedProcessIsAnErrorThatNamesTheRank) {
+TEST_F(PeerMemoryTest, DoesNotReadAnEndedProcess) {
   const PeerMemory both = peers();
+  EXPECT_TRUE(can_read(both, address_of(&value_), sizeof(value_)));
   end_child();
-  EXPECT_EQ(error_of(both, address_of(&value_), sizeof(value_)), "rank 11 has ended");
+  EXPECT_FALSE(can_read(both, address_of(&value_), sizeof(value_)));
 }
 
-TEST_F(PeerMemoryTest, MemoryThatCannotBeReadIsAnErrorThatSaysWhatToDo) {
+TEST_F(PeerMemoryTest, DoesNotReadBeyondTheMemoryThatThereIs) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const memory =
       ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_EQ(::munmap(static_cast<std::byte*>(memory) + page, page), 0);
-  // In the middle, too.
-  const PeerMemory self({::getpid(), ::getpid()}, {10, 11});
-  for (const std::size_t before : {page, std::size_t{0}}) {
-    EXPECT_EQ(error_of(self, address_of(memory) + page - before, before + 8),
-              "cannot read the memory of rank 11: Bad address; set DISTRUN_SHM_READ_PEERS=0 to "
-              "pass all data through shared memory");
-  }
+  const PeerMemory self({::getpid(), ::getpid()});
+  EXPECT_TRUE(can_read(self, address_of(memory), page));
+  EXPECT_FALSE(can_read(self, address_of(memory), page + 8));
+  EXPECT_FALSE(can_read(self, address_of(memory) + page, 8));
   ::munmap(memory, page);
 }
 

@@ -29,8 +29,10 @@ class Watch {
   virtual ~Watch() = default;
   // Called while `rank` has not published `phase`. Throws to end the wait.
   virtual void check(int rank) = 0;
-  // Throws if a call of any rank has failed.
+  // Throws if a call of any rank has failed, or the rank aborted its group during one.
   virtual void check_failed() {}
+  // Throws if any rank has failed, left or ended. Costs a system call.
+  virtual void check_present() {}
   // Moves the deadline that it was given.
   virtual void prolong(std::chrono::milliseconds /*by*/) {}
 };

@@ -55,7 +55,7 @@ enum class RankState : std::uint32_t {
   kAlive,
   kLeft,     // The group was destroyed on this rank.
   kFailed,   // A collective failed on this rank, so that it can take part in no other.
-  kAborted,  // Perhaps in the middle of a collective.
+  kAborted,  // The group was aborted in the middle of a collective.
 };
 
 struct alignas(kApartBytes) Heading {

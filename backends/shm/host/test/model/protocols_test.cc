@@ -383,7 +383,8 @@ Program fails_and_aborts() {
     auto& theirs = ranks_in_shared_memory(execution, 1, memories);
     execution.thread([&mine] { mine.fail(broken()); });
     execution.thread([&mine] {
-      mine.abort();
+      const std::atomic<bool> is_running = true;
+      mine.abort(is_running);
       try {
         mine.check_usable();
         require(false, "a group that was aborted is not usable");
