@@ -1,5 +1,7 @@
 // The backend shm of a group with one rank, called as c10d calls it, and ranks that do not meet.
 #include <future>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "backends/group/libtorch_versions.h"
+#include "backends/shm/shm_work.h"
 #include "distrun/backend_registry.h"
 
 namespace distrun::shm {
@@ -188,6 +191,22 @@ TEST(ShmMeetingTest, RanksOnOtherHostsAreNamed) {
       text_of_error<c10::DistBackendError>([&] { make_backend("shm", request_for(2, store)); }),
       "shm: rank 11 and rank 10 are on different hosts or in different network namespaces, and a "
       "rank in Python can use only one; use gloo");
+}
+
+TEST(CallQueueTest, RunsNothingBeforeWhatWasAdded) {
+  const auto queue = std::make_shared<CallQueue>();
+  int calls = 0;
+  const auto work = c10::make_intrusive<QueuedWork>(ShmWork::Facts{}, ShmWork::TensorLists(), queue,
+                                                    [&] { EXPECT_EQ(++calls, 1); });
+  queue->add(work);
+  EXPECT_FALSE(queue->run_now([&] { ++calls; }));
+  queue->run_until(*work);
+  EXPECT_TRUE(queue->run_now([&] { EXPECT_EQ(++calls, 2); }));
+  EXPECT_THROW(queue->run_now([] { throw std::runtime_error("broken"); }), std::runtime_error);
+  EXPECT_TRUE(queue->run_now([&] { EXPECT_EQ(++calls, 3); }));
+  queue->close();
+  EXPECT_FALSE(queue->run_now([&] { ++calls; }));
+  EXPECT_EQ(calls, 3);
 }
 
 }  // namespace
