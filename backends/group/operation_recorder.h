@@ -36,8 +36,8 @@ struct DirectOperation {
 // False if digests are recorded, which DirectRecord does not make.
 bool can_record_directly();
 
-// Records that the operation began, and at the end of its own life that it ended, if operations
-// are recorded.
+// Records that the operation began. The destructor records that it ended. Both do nothing if
+// operations are not recorded.
 class DirectRecord {
  public:
   explicit DirectRecord(const DirectOperation& operation);

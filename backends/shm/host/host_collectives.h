@@ -122,19 +122,18 @@ class HostCollectives : public Collectives {
   // Data in the memory of another rank's process.
   struct Remote {
     std::uint64_t bytes = 0;
-    std::uint64_t address = 0;  // 0: nobody may read it.
+    std::uint64_t address = 0;  // 0: no rank may read it.
   };
   static Remote remote(ConstPart part, bool may_read);
   bool is_read(std::uint64_t bytes) const { return can_read_ && bytes > kReadBytes; }
   bool is_read(const Remote& part) const { return is_read(part.bytes) && part.address != 0; }
-  // In a phase of its own: whether all ranks pass true.
+  // Whether all ranks pass true. Takes one phase.
   bool all_agree(bool mine, const CallFacts& facts, Watch& watch);
-  // Returns when all ranks have read. False if one could not: from then on, nobody reads.
+  // Returns when all ranks have read. False if one could not: from then on, no rank reads.
   bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
   bool all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
                            const CallFacts& facts, Watch& watch);
-  // Of the first phase of an all_to_all, which has a table of what the rank sends
-  // to each.
+  // From the table in the first phase of an all_to_all.
   Remote sent(int from, int to) const;
   struct Amounts {
     std::uint64_t in_slots = 0;  // The most that a rank sends to another.
