@@ -18,7 +18,7 @@ namespace distrun::internal {
 
 namespace {
 
-// What a plain tensor on the CPU has.
+// The keys of a plain tensor on the CPU.
 constexpr c10::DispatchKeySet kPlainKeys({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView,
                                           c10::DispatchKey::AutogradCPU,
                                           c10::DispatchKey::AutocastCPU});

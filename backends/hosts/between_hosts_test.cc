@@ -37,7 +37,7 @@ class WorkOfFuture : public c10d::Work {
   const FuturePtr future_;
 };
 
-// A rank whose barrier never ends by itself.
+// A rank whose barrier never ends on its own.
 class StuckBackend : public c10d::Backend {
  public:
   StuckBackend() : Backend(0, 2) {}

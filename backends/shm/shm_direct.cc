@@ -57,10 +57,10 @@ bool ShmBackend::broadcast_now(const at::Tensor& tensor, int root, const Begin& 
 
 bool ShmBackend::all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
                                 const Begin& begin) {
-  if (!can_reduce(tensor, op)) return false;
-  const Reducing how = reducing("all_reduce", tensor, op);
+  const auto how = find_reducing(tensor, op);
+  if (!how) return false;
   const auto call = [&](Collectives& group, Watch& watch) {
-    group.all_reduce(data_of(tensor), static_cast<std::size_t>(tensor.numel()), how, watch);
+    group.all_reduce(data_of(tensor), static_cast<std::size_t>(tensor.numel()), *how, watch);
   };
   return run_now(begin, std::cref(call));
 }
@@ -77,11 +77,11 @@ bool ShmBackend::all_gather_now(const at::Tensor& output, const at::Tensor& inpu
 
 bool ShmBackend::reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
                                     const c10d::ReduceOp& op, const Begin& begin) {
-  if (!is_times(input, output, getSize()) || !can_reduce(output, op)) return false;
-  const Reducing how = reducing("reduce_scatter", output, op);
+  const auto how = find_reducing(output, op);
+  if (!how || !is_times(input, output, getSize())) return false;
   const auto call = [&](Collectives& group, Watch& watch) {
     group.reduce_scatter(parts_of<const std::byte*>(input, getSize()), data_of(output),
-                         static_cast<std::size_t>(output.numel()), how, watch);
+                         static_cast<std::size_t>(output.numel()), *how, watch);
   };
   return run_now(begin, std::cref(call));
 }

@@ -78,16 +78,18 @@ bool is_plain(const at::Tensor& tensor) {
 
 }  // namespace
 
-bool can_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+std::optional<Reducing> find_reducing(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const auto element = element_of(tensor.scalar_type());
   const auto reduction = reduction_of(op);
-  return element && reduction && is_defined({.element = *element, .reduction = *reduction});
+  if (!element || !reduction) return std::nullopt;
+  const Reducing how = {.element = *element, .reduction = *reduction};
+  return is_defined(how) ? std::optional(how) : std::nullopt;
 }
 
 Reducing reducing(const char* call, const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  TORCH_CHECK_VALUE(can_reduce(tensor, op), call, ": shm has no such reduction of ",
-                    tensor.scalar_type());
-  return {.element = *element_of(tensor.scalar_type()), .reduction = *reduction_of(op)};
+  const auto how = find_reducing(tensor, op);
+  TORCH_CHECK_VALUE(how, call, ": shm has no such reduction of ", tensor.scalar_type());
+  return *how;
 }
 
 DenseTensor::DenseTensor(const at::Tensor& tensor) : tensor_(tensor), dense_(tensor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +16,8 @@ namespace distrun::shm {
 // cannot.
 Reducing reducing(const char* call, const at::Tensor& tensor, const c10d::ReduceOp& op);
 
-// Whether reducing() returns.
-bool can_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op);
+// The same; nullopt if the backend cannot.
+std::optional<Reducing> find_reducing(const at::Tensor& tensor, const c10d::ReduceOp& op);
 
 // A tensor, or a contiguous copy of it.
 class DenseTensor {

@@ -13,7 +13,8 @@ void ShmTraits::check_operation(const CallSite& site, const at::Tensor& tensor,
     return;
   }
   site.check(op != c10d::ReduceOp::PREMUL_SUM, "shm has no PREMUL_SUM; expected SUM or AVG");
-  site.check(shm::can_reduce(tensor, op), "shm has no ", name_of(op), " of ", tensor.scalar_type());
+  site.check(shm::find_reducing(tensor, op).has_value(), "shm has no ", name_of(op), " of ",
+             tensor.scalar_type());
 }
 
 void ShmTraits::check_device(const CallSite& site, const Name& name,

@@ -218,7 +218,7 @@ void exchange_values() {
   for (int step = 0; step < 20; ++step) {
     optimizer.zero_grad();
     ddp(at::full({4, 300}, 0.01 * (rank + step))).square().mean().backward();
-    optimizer.step();  // Changes what the next collective begins with, while digests may be made.
+    optimizer.step();  // Changes the input of the next collective, while digests may be made.
   }
 }
 

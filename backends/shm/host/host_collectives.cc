@@ -547,19 +547,19 @@ HostCollectives::Amounts HostCollectives::check_sizes(const std::vector<Part>& o
   for (int from = 0; from < ranks(); ++from) {
     const std::uint64_t expected = outputs[static_cast<std::size_t>(from)].bytes;
     for (int to = 0; to < ranks(); ++to) {
-      const std::uint64_t bytes = sent(from, to).bytes;
-      if (to == me() && bytes != expected) {
+      const Remote part = sent(from, to);
+      if (to == me() && part.bytes != expected) {
         const int name = names_[static_cast<std::size_t>(from)];
         throw HostError(HostError::Kind::kMismatch, from,
-                        text_of("all_to_all: rank ", name, " sends ", bytes, " bytes to rank ",
+                        text_of("all_to_all: rank ", name, " sends ", part.bytes, " bytes to rank ",
                                 names_[static_cast<std::size_t>(me())],
                                 ", whose output for them has ", expected));
       }
       if (from == to) continue;
-      if (is_read(sent(from, to))) {
+      if (is_read(part)) {
         amounts.has_reads = true;
       } else {
-        amounts.in_slots = std::max(amounts.in_slots, bytes);
+        amounts.in_slots = std::max(amounts.in_slots, part.bytes);
       }
     }
   }

@@ -101,7 +101,7 @@ void HostRanks::leave(RankState how) {
 
 void HostRanks::abort(const std::atomic<bool>& is_running) {
   is_aborted_ = true;
-  // A call that begins after that fails before it tells the others anything.
+  // A call that starts after that fails before the others learn of it.
   leave(is_running ? RankState::kAborted : RankState::kLeft);
 }
 

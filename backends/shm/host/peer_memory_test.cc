@@ -40,7 +40,7 @@ class PeerMemoryTest : public ::testing::Test {
     child_ = 0;
   }
 
-  // Skips the test where the system does not permit it at all, such as under an emulator.
+  // Skips the test if the system does not permit it at all, such as under an emulator.
   void SetUp() override {
     std::uint64_t read = 0;
     const iovec to{&read, sizeof(read)}, from{&value_, sizeof(value_)};
