@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -17,9 +18,9 @@ c10::intrusive_ptr<c10d::Backend> make_auto_backend(const BackendRequest& reques
   ShmMeeting meeting = ShmMeeting::hold(for_shm, CanSpanHosts::kYes);
   const std::set<std::string> hosts(meeting.hosts().begin(), meeting.hosts().end());
   const bool share_hosts = hosts.size() < meeting.hosts().size() || request.size == 1;
-  if (share_hosts) return make_met_shm_backend(for_shm, meeting);
+  if (share_hosts) return make_met_shm_backend(for_shm, std::move(meeting));
   auto gloo = make_gloo_backend(request);
-  leave_together(meeting, *gloo);
+  meeting.leave_together(*gloo);
   return gloo;
 }
 

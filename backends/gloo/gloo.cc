@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <numeric>
@@ -18,11 +17,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "backends/gloo/byte_views.h"
 #include "backends/gloo/checked_backend.h"
-#include "backends/gloo/route.h"
+#include "backends/gloo/gloo_address.h"
 #include "backends/group/contiguous.h"
 #include "backends/group/libtorch_versions.h"
 #include "backends/group/rows.h"
@@ -44,18 +42,8 @@ void let_writes_fail() {
   }
 }
 
-// The address towards the store. LibTorch's default is the address of this machine's name, which on
-// Debian is a loopback address that other machines cannot reach.
 c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
-  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  const bool is_chosen = interfaces != nullptr && *interfaces != '\0';
-  auto* prefix = dynamic_cast<c10d::PrefixStore*>(request.store.get());
-  const auto below = prefix == nullptr ? request.store : prefix->getUnderlyingNonPrefixStore();
-  const auto* tcp = dynamic_cast<c10d::TCPStore*>(below.get());
-  std::optional<std::string> address;
-  if (!is_chosen && tcp != nullptr) {
-    address = internal::address_towards(tcp->getHost(), tcp->getPort());
-  }
+  const auto address = internal::gloo_address(request.store);
   if (!address) return Options::create_default(request.timeout);
   auto options = c10::make_intrusive<Options>(request.timeout);
   options->devices.push_back(

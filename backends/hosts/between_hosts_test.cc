@@ -46,9 +46,13 @@ class StuckBackend : public c10d::Backend {
     has_begun.set_value();
     return c10::make_intrusive<WorkOfFuture>(future_);
   }
-  void abort() override {
-    if (future_->completed()) return;
-    future_->setError(std::make_exception_ptr(std::runtime_error("closed")));
+  // Only close_connections() calls it.
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& /*tensors*/, int /*from*/,
+                                      int /*tag*/) override {
+    if (!future_->completed()) {
+      future_->setError(std::make_exception_ptr(std::runtime_error("closed")));
+    }
+    throw std::runtime_error("closed");
   }
 
   std::promise<void> has_begun;

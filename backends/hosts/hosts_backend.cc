@@ -2,7 +2,6 @@
 
 #include <exception>
 
-#include "backends/hosts/hosts.h"
 #include "backends/hosts/hosts_collectives.h"
 
 namespace distrun::hosts {
@@ -31,10 +30,6 @@ void HostsGroup::abort() {
 void HostsBackend::setTimeout(std::chrono::milliseconds timeout) {
   ShmBackend::setTimeout(timeout);
   gloo().setTimeout(timeout);
-}
-
-c10::intrusive_ptr<c10d::Backend> HostsBackend::make(const BackendRequest& request) const {
-  return internal::make_shm_backend(request);
 }
 
 HostsBackend::WorkPtr HostsBackend::send(Tensors& tensors, int to, int tag) {

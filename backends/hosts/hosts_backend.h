@@ -6,12 +6,14 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/hosts/between_hosts.h"
 #include "backends/hosts/host_map.h"
 #include "backends/shm/host/host_group.h"
 #include "backends/shm/shm_backend.h"
+#include "distrun/backend_registry.h"
 
 namespace distrun::hosts {
 
@@ -35,9 +37,12 @@ class HostsGroup : public shm::RankGroup {
 
 class HostsBackend : public shm::ShmBackend {
  public:
+  // `make_part` makes the backends that are split from this one.
   HostsBackend(int rank, int size, c10::intrusive_ptr<Options> options,
-               const std::shared_ptr<HostsGroup>& group)
-      : ShmBackend(rank, size, std::move(options), group), group_(group) {}
+               const std::shared_ptr<HostsGroup>& group, BackendMaker make_part)
+      : ShmBackend(rank, size, std::move(options), group),
+        group_(group),
+        make_part_(std::move(make_part)) {}
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   WorkPtr send(Tensors& tensors, int to, int tag) override;
@@ -49,9 +54,12 @@ class HostsBackend : public shm::ShmBackend {
   c10d::Backend& gloo() const { return group_->between().all(); }
 
  private:
-  c10::intrusive_ptr<Backend> make(const BackendRequest& request) const override;
+  c10::intrusive_ptr<Backend> make(const BackendRequest& request) const override {
+    return make_part_(request);
+  }
 
   const std::shared_ptr<HostsGroup> group_;
+  const BackendMaker make_part_;
 };
 
 }  // namespace distrun::hosts

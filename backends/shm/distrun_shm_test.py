@@ -48,10 +48,15 @@ class Place:
     def launch(self, ranks, *arguments, **changes):
         return self.run(DISTRUN, "launch", "--timeout", "280", "--nproc-per-node", str(ranks), *arguments, **changes)
 
-    def alone(self, size, *arguments, ranks=None):
-        """Starts ranks without a launcher, which would end all of them when one fails."""
+    def launch_on_hosts(self, ranks, *arguments, **changes):
+        """Ranks with even numbers say that they are on one host, and those with odd numbers on another."""
+        return self.launch(ranks, "sh", "-c", 'export DISTRUN_HOST_ID=$((RANK % 2)); exec "$PYTHON_EXEC" "$0" "$@"', RANKS, *arguments, **changes)
+
+    def alone(self, size, *arguments, ranks=None, hosts=1):
+        """Starts ranks without a launcher, which would end all of them when one fails.  Rank `r` is on host `r % hosts`."""
         environment = {**self.environment, "WORLD_SIZE": str(size), "INIT_METHOD": f"file://{tempfile.mktemp(dir=self.path)}"}
-        return [subprocess.Popen([sys.executable, RANKS, *arguments], env={**environment, "RANK": str(rank)}, text=True,
+        return [subprocess.Popen([sys.executable, RANKS, *arguments], text=True,
+                                 env={**environment, "RANK": str(rank), "DISTRUN_HOST_ID": str(rank % hosts)},
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 for rank in (range(size) if ranks is None else ranks)]
 
@@ -178,7 +183,7 @@ class DistrunShmTest(unittest.TestCase):
         self.ok(self.place.launch(3, RANKS, "overlapping"))
 
     def test_groups_have_their_own_ranks(self):
-        self.ok(self.place.launch(3, RANKS, "groups"))
+        self.ok(self.place.launch(3, RANKS, "groups", "cpu:shm,cuda:gloo"))
 
     def test_training_computes_what_gloo_computes(self):
         import torch
@@ -232,14 +237,62 @@ class DistrunShmTest(unittest.TestCase):
 
     def test_ranks_in_cxx_and_python_meet(self):
         python = f'exec "{sys.executable}" "{RANKS}" mixed'
-        for ranks_in_cxx in ("0", "[12]"):
-            done = self.place.launch(3, "sh", "-c", f'case $RANK in {ranks_in_cxx}) exec "{MIXED_RANK}";; esac; {python}')
+        for ranks_in_cxx, host in (("0", 0), ("[12]", 0), ("0", "$((RANK % 2))"), ("[12]", "$((RANK / 2))")):
+            done = self.place.launch(3, "sh", "-c", f'export DISTRUN_HOST_ID={host}; case $RANK in {ranks_in_cxx}) exec "{MIXED_RANK}";; esac; {python}')
             expected = []
             for rank in range(3):
                 sender = (rank - 1) % 3
                 expected += [f"rank {rank}: sum 6 6", f"rank {rank}: last 3 3", f"rank {rank}: received {2 * sender + 1} {2 * sender + 1}"]
                 expected += [f"rank {rank}: product 2 2"] if rank < 2 else []
             self.assertEqual(sorted(self.ok(done).splitlines()), sorted(expected))
+
+    # The backend on several hosts.
+
+    def test_collectives_between_hosts_compute_what_gloo_computes(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                self.assertIn("compared", self.ok(self.place.launch_on_hosts(ranks, "collectives")))
+
+    def test_asynchronous_calls_between_hosts_overlap(self):
+        self.ok(self.place.launch_on_hosts(3, "overlapping"))
+
+    def test_groups_between_hosts_have_their_own_ranks(self):
+        # Not cuda:gloo: PyTorch can split such a default group only if no group of Gloo was made before it.
+        self.ok(self.place.launch_on_hosts(3, "groups", "shm"))
+
+    def test_training_between_hosts_reduces_in_place_on_each(self):
+        self.ok(self.place.launch_on_hosts(3, "in_place"))
+        self.ok(self.place.launch_on_hosts(3, "sparse"))
+
+    def test_a_killed_rank_is_named_on_every_host(self):
+        [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures", hosts=2))
+        self.assertEqual(killed[0], -9)
+        for status, out, err in (rank_0, rank_2):
+            self.assertEqual(status, 0, err)
+            self.assertEqual(re.findall("the connection to rank 1 was lost", out), ["the connection to rank 1 was lost"] * 2, out)
+
+    def test_a_late_rank_on_this_host_is_named(self):
+        [rank_0, *others] = self.place.alone(4, "lateness", hosts=2)
+        try:
+            self.assertRegex(rank_0.stdout.readline(), r"^rank 0: timed out after \d+ms: rank 2 did not come$")
+        finally:
+            self.finish([*others, rank_0])
+
+    def test_a_group_between_hosts_is_split_only_by_new_group(self):
+        done = self.place.launch_on_hosts(2, "splitting")
+        self.assertEqual(self.ok(done).splitlines(), ["shm: Python cannot split a group into parts that span hosts; use new_group()"] * 2)
+
+    def test_hosts_are_connected_by_gloo(self):
+        for status, out, err in self.finish(self.place.alone(2, "without_gloo", hosts=2)):
+            self.assertEqual(status, 0, err)
+            self.assertRegex(out, "^init: shm: rank [01] and rank [01] are on different hosts or in different network namespaces, and the PyTorch of a "
+                                  "rank has no Gloo, which connects hosts$")
+
+    def test_hosts_whose_names_resolve_to_loopback_connect(self):
+        done = self.place.run(str(FOLDER.parent / "test" / "two_hosts_test.sh"), sys.executable, RANKS, "summing", RANKS_PER_HOST="2", TIMEOUT_S="200")
+        if done.returncode == 77:
+            self.skipTest(done.stdout)
+        self.ok(done)
 
 
 if __name__ == "__main__":

@@ -65,11 +65,9 @@ bool spans_hosts(const std::string& card) { return card.ends_with(kSpansHosts); 
 
 }  // namespace
 
-ShmMeeting::ShmMeeting(BackendRequest request, CanSpanHosts can_span_hosts,
-                       std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
+ShmMeeting::ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
                        std::vector<std::string> cards)
     : request_(std::move(request)),
-      can_span_hosts_(can_span_hosts == CanSpanHosts::kYes),
       deadline_(deadline),
       meeting_(std::move(meeting)),
       cards_(std::move(cards)),
@@ -86,14 +84,14 @@ ShmMeeting ShmMeeting::hold(const BackendRequest& request, CanSpanHosts can_span
   auto meeting = value_of(shm::HostMeeting::open(request.rank, request.size));
   const char* more = can_span_hosts == CanSpanHosts::kYes ? kSpansHosts : "";
   auto cards = exchange_cards(request, meeting.card() + more);
-  return {request, can_span_hosts, deadline, std::move(meeting), std::move(cards)};
+  return {request, deadline, std::move(meeting), std::move(cards)};
 }
 
 void ShmMeeting::refuse() const {
   TORCH_CHECK_WITH(DistBackendError, false, "shm: ", list_of_ranks(elsewhere_), " and rank ",
                    request_.ranks[static_cast<std::size_t>(request_.rank)],
-                   " are on different hosts or in different network namespaces",
-                   can_span_hosts_ ? ", and a rank in Python can use only one" : "", "; use gloo");
+                   " are on different hosts or in different network namespaces, and the PyTorch of "
+                   "a rank has no Gloo, which connects hosts");
 }
 
 std::shared_ptr<shm::HostGroup> ShmMeeting::join() {
@@ -105,6 +103,13 @@ std::shared_ptr<shm::HostGroup> ShmMeeting::join() {
     group->run(deadline_, [](auto& collectives, auto& watch) { collectives.barrier(watch); });
   });
   return {group.release(), &shm::HostGroup::destroy};
+}
+
+// So no rank finds an old card of another when it makes the next group with this store.
+void ShmMeeting::leave_together(c10d::Backend& backend) {
+  backend.barrier({})->wait();  // All ranks have read the cards.
+  leave();
+  backend.barrier({})->wait();
 }
 
 void ShmMeeting::leave() {

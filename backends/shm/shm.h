@@ -39,16 +39,16 @@ class ShmMeeting {
   // Maps the memory of all ranks, which must be on one host and do the same. Takes this rank's keys
   // from the store, so that a later group can use it.
   std::shared_ptr<shm::HostGroup> join();
-  // Takes them without that. All ranks must have met in another way.
-  void leave();
+  // Takes them without that, before any rank goes on. `backend` has the same ranks.
+  void leave_together(c10d::Backend& backend);
 
  private:
-  ShmMeeting(BackendRequest request, CanSpanHosts can_span_hosts,
-             std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
+  void leave();
+
+  ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
              std::vector<std::string> cards);
 
   BackendRequest request_;
-  bool can_span_hosts_ = false;
   std::chrono::steady_clock::time_point deadline_;
   shm::HostMeeting meeting_;
   std::vector<std::string> cards_;

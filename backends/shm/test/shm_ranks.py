@@ -254,8 +254,8 @@ def overlapping():
         dist.barrier()
 
 
-def groups():
-    start("cpu:shm,cuda:gloo")
+def groups(backend):
+    start(backend)
     assert "cpu:shm" in dist.get_backend_config(), dist.get_backend_config()
     for _ in range(2):  # The second time, the store has the keys of the first.
         made = {"all": dist.new_group(), "ends": dist.new_group([0, SIZE - 1], backend="shm"),
@@ -396,6 +396,33 @@ def lateness():
             group.allreduce([torch.ones(2)], options).wait()
         except dist.DistBackendError as error:
             print(f"rank {RANK}: {error}", flush=True)
+
+
+def splitting():
+    """Ranks on different hosts, which PyTorch's split_group() would split so."""
+    start()
+    try:
+        dist.group.WORLD.split_group([0, 1], timeout=datetime.timedelta(seconds=60), group_name="split")
+    except dist.DistBackendError as error:
+        print(error, flush=True)
+    dist.barrier()
+
+
+def without_gloo():
+    """As in a PyTorch that was built without Gloo."""
+    dist.is_gloo_available = lambda: False
+    try:
+        start()
+    except dist.DistBackendError as error:
+        print(f"init: {error}", flush=True)
+
+
+def summing():
+    start()
+    tensor = torch.full((100_000,), RANK + 1.0)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full((100_000,), SIZE * (SIZE + 1) / 2)), tensor
+    dist.barrier()
 
 
 def misuse():

@@ -1,4 +1,4 @@
-"""The backend shm for torch.distributed: collectives of the CPU tensors of one host, through shared memory.
+"""The backend shm for torch.distributed: collectives of CPU tensors, through shared memory on each host.
 
     import distrun.shm
     torch.distributed.init_process_group("shm")    # Or "cpu:shm,cuda:nccl".
@@ -12,6 +12,7 @@ The first import compiles the backend for the installed PyTorch, and later ones 
 it ahead of time.  docs/shm.md describes the backend.
 """
 
+import datetime
 from typing import Optional
 
 try:
@@ -36,15 +37,34 @@ def _load(path: str) -> None:
                           "folder") from error
 
 
+def _make_gloo(group: _dist.ProcessGroup, timeout: datetime.timedelta, address: str) -> _dist.ProcessGroupGloo:
+    """Connects the ranks of the group.  All ranks must call this."""
+    gloo = _dist.ProcessGroupGloo
+    store, rank, size = group.get_group_store(), group.rank(), group.size()
+    if not address:
+        return gloo(store, rank, size, timeout)
+    options = gloo._Options()
+    options._timeout = timeout
+    options._devices = [gloo.create_device(hostname=address)]
+    return gloo(store, rank, size, options)
+
+
 def _make(options, _) -> "torch._C._distributed_c10d.Backend":
     """Meets the other ranks of the group, and returns its backend."""
+    ops = torch.ops.distrun_shm
+    cpu = torch.device("cpu")
     # PyTorch passes no ranks for the default group.
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     milliseconds = round(options.timeout.total_seconds() * 1000)
     # The operator can set the backend of a group, and Python can get it from there.
     group = _dist.ProcessGroup(options.store, options.group_rank, options.group_size)
-    torch.ops.distrun_shm.set_backend(group.boxed(), ranks, milliseconds, options.group_id)
-    return group._get_backend(torch.device("cpu"))
+    meeting = ops.meet(group.boxed(), ranks, milliseconds, options.group_id, _dist.is_gloo_available())
+    for boxed in ops.gloo_groups(meeting):  # If the ranks are on several hosts.
+        part = _dist.ProcessGroup.unbox(boxed)
+        gloo = _make_gloo(part, options.timeout, ops.gloo_address(meeting))
+        part._register_backend(cpu, _dist.ProcessGroup.BackendType.GLOO, gloo)
+    ops.set_backend(meeting)
+    return group._get_backend(cpu)
 
 
 def allreduce_hook(process_group: Optional[_dist.ProcessGroup], bucket: _dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
