@@ -1,6 +1,10 @@
 #include "backends/group/operation_recorder.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -95,6 +99,40 @@ bool are_on_cpu(const Tensors& tensors) {
 constexpr c10::DispatchKey kKey = c10::DispatchKey::BackendSelect;
 constexpr c10::DispatchKeySet kKeysAfter(c10::DispatchKeySet::FULL_AFTER, kKey);
 
+// "[1024, 2]", or "[1024, 2], …" of several tensors. Calls of small tensors take a microsecond, so
+// it allocates nothing.
+class SizesText {
+ public:
+  explicit SizesText(at::ArrayRef<at::Tensor> tensors) {
+    if (tensors.empty()) return;
+    append("[");
+    const char* separator = "";
+    for (const std::int64_t size : tensors.front().sizes()) {
+      append(separator);
+      append(size);
+      separator = ", ";
+    }
+    append(tensors.size() > 1 ? "], …" : "]");
+  }
+
+  std::string_view view() const { return {text_.data(), length_}; }
+
+ private:
+  void append(std::string_view text) {
+    const std::size_t count = std::min(text.size(), text_.size() - length_);
+    std::copy_n(text.begin(), count, text_.begin() + length_);
+    length_ += count;
+  }
+  void append(std::int64_t number) {
+    std::array<char, 24> digits;
+    const auto end = std::to_chars(digits.begin(), digits.end(), number).ptr;
+    append(std::string_view(digits.begin(), end));
+  }
+
+  std::array<char, kOperationTextBytesMax> text_;
+  std::size_t length_ = 0;
+};
+
 class Recorder {
  public:
   enum class Digests { kNone, kOutputs, kAll };
@@ -105,6 +143,7 @@ class Recorder {
   void append_to_groups(const std::string& suffix) {
     const std::lock_guard lock(mutex_);
     suffix_ = suffix;
+    groups_.clear();  // Those of the old suffix are other groups.
   }
 
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -121,7 +160,8 @@ class Recorder {
     if (call.inputs >= 0) append_tensors(argument(call.inputs), inputs);
     if (call.outputs >= 0) append_tensors(argument(call.outputs), outputs);
 
-    Operation operation = described(call.op, *group, inputs.empty() ? outputs : inputs);
+    const SizesText sizes(inputs.empty() ? outputs : inputs);
+    BegunOperation operation = described(call.op, *group, inputs.empty() ? outputs : inputs, sizes);
     if (call.kind == Kind::kPointToPoint) operation.sequence = 0;
     for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
       operation.elements += static_cast<std::uint64_t>(tensor.numel());
@@ -136,7 +176,7 @@ class Recorder {
     }
     operation.began = operation_time_now();
     operation.tells_end = are_on_cpu(inputs) && are_on_cpu(outputs);
-    const std::uint64_t number = begin(std::move(operation));
+    const std::uint64_t number = begin(operation);
 
     try {
       go_on();
@@ -170,15 +210,16 @@ class Recorder {
   std::uint64_t begin(const DirectOperation& call) {
     if (!writer_->is_own_process()) return 0;
     const at::Tensor* const shown = call.input == nullptr ? call.output : call.input;
-    Operation operation =
-        described(call.op, call.group,
-                  shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown));
+    const auto tensors =
+        shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown);
+    const SizesText sizes(tensors);
+    BegunOperation operation = described(call.op, call.group, tensors, sizes);
     const at::Tensor* const counted = call.output == nullptr ? call.input : call.output;
     if (counted != nullptr) operation.elements = static_cast<std::uint64_t>(counted->numel());
     if (call.output != nullptr) operation.element_bytes = element_bytes_of(*call.output);
     operation.peer = call.root.value_or(-1);
     operation.began = operation_time_now();
-    return begin(std::move(operation));
+    return begin(operation);
   }
 
   void end(std::uint64_t number) { writer_->end(number, operation_time_now()); }
@@ -188,42 +229,44 @@ class Recorder {
     return static_cast<std::uint32_t>(tensor.element_size());
   }
 
-  // "[1024, 2]"
-  static std::string sizes_of(const at::Tensor& tensor) {
-    std::string text = "[";
-    for (const std::int64_t size : tensor.sizes()) {
-      if (text.size() > 1) text += ", ";
-      text += std::to_string(size);
-    }
-    return text + "]";
-  }
-
-  static Operation described(const char* op, const c10d::ProcessGroup& group,
-                             at::ArrayRef<at::Tensor> shown) {
-    Operation operation{.op = op,
-                        .group = group.getGroupName(),
-                        .group_rank = group.getRank(),
-                        .group_size = group.getSize(),
-                        .sequence = 1};
-    if (shown.empty()) return operation;
-    operation.dtype = c10::toString(shown.front().scalar_type());
-    operation.sizes = sizes_of(shown.front()) + (shown.size() > 1 ? ", …" : "");
+  // Refers to the arguments.
+  static BegunOperation described(const char* op, const c10d::ProcessGroup& group,
+                                  at::ArrayRef<at::Tensor> shown, const SizesText& sizes) {
+    BegunOperation operation{.op = op,
+                             .sizes = sizes.view(),
+                             .group = group.getGroupName(),
+                             .group_rank = group.getRank(),
+                             .group_size = group.getSize(),
+                             .sequence = 1};
+    if (!shown.empty()) operation.dtype = c10::toString(shown.front().scalar_type());
     return operation;
   }
 
   // Counts the collectives of each group; the counts of its ranks agree.
-  std::uint64_t begin(Operation operation) {
+  std::uint64_t begin(BegunOperation& operation) {
     const std::lock_guard lock(mutex_);
-    operation.group += suffix_;
-    if (operation.is_collective()) operation.sequence = ++collectives_[operation.group];
+    RecordedGroup& group = recorded(operation.group);
+    operation.group = group.name;
+    if (operation.sequence != 0) operation.sequence = ++group.collectives;
     return writer_->begin(operation);
+  }
+
+  struct RecordedGroup {
+    std::string name;
+    std::uint32_t collectives = 0;
+  };
+  RecordedGroup& recorded(std::string_view group) {
+    const auto found = groups_.find(group);
+    if (found != groups_.end()) return found->second;
+    const std::string name(group);
+    return groups_.emplace(name, RecordedGroup{.name = name + suffix_}).first->second;
   }
 
   const std::unique_ptr<OperationWriter> writer_;
   const Digests digests_;
   std::mutex mutex_;
-  std::string suffix_;                                // Of the names of groups.
-  std::map<std::string, std::uint32_t> collectives_;  // Of each group.
+  std::string suffix_;                                        // Of the names of groups.
+  std::map<std::string, RecordedGroup, std::less<>> groups_;  // By their names in LibTorch.
 };
 
 Recorder::Digests digests_wanted() {

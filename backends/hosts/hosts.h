@@ -12,8 +12,8 @@ namespace distrun::internal {
 
 class BackendTraits;
 
-// Throws c10::DistBackendError if a rank does not come, or if the ranks are on several hosts and one
-// cannot span them.
+// Throws c10::DistBackendError if a rank does not come, or if the ranks are on several hosts and
+// one cannot span them.
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(const BackendRequest& request);
 // The same, of ranks that have met.
 c10::intrusive_ptr<c10d::Backend> make_met_shm_backend(const BackendRequest& request,

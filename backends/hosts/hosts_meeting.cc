@@ -69,9 +69,8 @@ HostsMeeting::BackendPtr HostsMeeting::finish(BackendPtr leaders, BackendPtr all
   parts.failure_key = "failure";
   parts.names = request_.ranks;
   auto group = std::make_shared<HostsGroup>(map_, std::move(host_), std::move(parts));
-  return c10::make_intrusive<HostsBackend>(request_.rank, request_.size,
-                                           internal::shm_options(request_), group,
-                                           std::move(make_part));
+  return c10::make_intrusive<HostsBackend>(
+      request_.rank, request_.size, internal::shm_options(request_), group, std::move(make_part));
 }
 
 }  // namespace distrun::hosts

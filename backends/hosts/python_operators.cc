@@ -1,7 +1,8 @@
 // The backend shm for Python (packaging/python/distrun/shm), as operators.
 //
 //     meeting = torch.ops.distrun_shm.meet(group.boxed(), ranks, timeout_ms, name, has_gloo)
-//     for each of torch.ops.distrun_shm.gloo_groups(meeting):   # If the ranks are on several hosts.
+//     for each of torch.ops.distrun_shm.gloo_groups(meeting):   # If the ranks are on several
+//     hosts.
 //         give it a backend of Gloo, which listens at torch.ops.distrun_shm.gloo_address(meeting)
 //     torch.ops.distrun_shm.set_backend(meeting)                # Of `group`.
 //
@@ -74,9 +75,7 @@ class PythonMeeting : public torch::CustomClassHolder {
     }
     return groups;
   }
-  std::string gloo_address() const {
-    return internal::gloo_address(request_.store).value_or("");
-  }
+  std::string gloo_address() const { return internal::gloo_address(request_.store).value_or(""); }
   // Once.
   void set_backend() {
     group_->setBackend(kCpu, c10d::ProcessGroup::BackendType::CUSTOM, make_backend());
@@ -109,8 +108,7 @@ MeetingPtr meet(const GroupPtr& group, const std::vector<std::int64_t>& ranks,
                          .timeout = std::chrono::milliseconds(timeout_ms),
                          .group_name = name};
   request.ranks.assign(ranks.begin(), ranks.end());
-  auto meeting =
-      ShmMeeting::hold(request, has_gloo ? CanSpanHosts::kYes : CanSpanHosts::kNo);
+  auto meeting = ShmMeeting::hold(request, has_gloo ? CanSpanHosts::kYes : CanSpanHosts::kNo);
   return c10::make_intrusive<PythonMeeting>(group, std::move(request), std::move(meeting));
 }
 

@@ -65,8 +65,8 @@ bool spans_hosts(const std::string& card) { return card.ends_with(kSpansHosts); 
 
 }  // namespace
 
-ShmMeeting::ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
-                       std::vector<std::string> cards)
+ShmMeeting::ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline,
+                       shm::HostMeeting meeting, std::vector<std::string> cards)
     : request_(std::move(request)),
       deadline_(deadline),
       meeting_(std::move(meeting)),

@@ -45,8 +45,8 @@ class ShmMeeting {
  private:
   void leave();
 
-  ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline, shm::HostMeeting meeting,
-             std::vector<std::string> cards);
+  ShmMeeting(BackendRequest request, std::chrono::steady_clock::time_point deadline,
+             shm::HostMeeting meeting, std::vector<std::string> cards);
 
   BackendRequest request_;
   std::chrono::steady_clock::time_point deadline_;

@@ -42,10 +42,10 @@ def train(rounds, width, layers):
             net = DistributedDataParallel(net, process_group=dist.new_group(backend=backend), gradient_as_bucket_view=views)
         if hook:
             net.register_comm_hook(net.process_group, distrun.shm.allreduce_hook)
-        return net, torch.optim.SGD(net.parameters(), lr=0.01), views
+        return net, torch.optim.SGD(net.parameters(), lr=0.01)
 
-    def step(net, optimizer, views):
-        optimizer.zero_grad(set_to_none=not views)
+    def step(net, optimizer):
+        optimizer.zero_grad()
         net(data).square().mean().backward()
         optimizer.step()
 

@@ -12,7 +12,7 @@
 namespace distrun {
 namespace {
 
-Operation all_reduce(std::uint32_t sequence) {
+BegunOperation all_reduce(std::uint32_t sequence) {
   return {.op = "all_reduce",
           .dtype = "Float",
           .sizes = "[4, 2]",
@@ -92,15 +92,16 @@ TEST_F(OperationPagesTest, KeepsTheLastOperations) {
 }
 
 TEST_F(OperationPagesTest, LongTextsAreCut) {
-  Operation operation = all_reduce(1);
-  operation.group = std::string(100, 'g');
+  const std::string name(100, 'g');
+  BegunOperation operation = all_reduce(1);
+  operation.group = name;
   const auto worker = writer(0);
   worker->begin(operation);
   EXPECT_EQ(pages_.read(0, 1)->group, std::string(48, 'g'));
 }
 
 TEST_F(OperationPagesTest, AnUnknownRankInTheGroupStaysUnknown) {
-  Operation operation = all_reduce(1);
+  BegunOperation operation = all_reduce(1);
   operation.group_rank = -1;
   const auto worker = writer(0);
   worker->begin(operation);
@@ -108,7 +109,7 @@ TEST_F(OperationPagesTest, AnUnknownRankInTheGroupStaysUnknown) {
 }
 
 TEST_F(OperationPagesTest, ControlCharactersOfAWorkerAreEscaped) {
-  Operation operation = all_reduce(1);
+  BegunOperation operation = all_reduce(1);
   operation.op = "\x1b[2J";
   const auto worker = writer(0);
   worker->begin(operation);

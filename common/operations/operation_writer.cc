@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <string_view>
 
 #include <fcntl.h>
@@ -65,7 +66,7 @@ OperationWriter::~OperationWriter() { ::munmap(page_, sizeof(OperationPage)); }
 
 bool OperationWriter::is_own_process() const { return process_id() == process_; }
 
-std::uint64_t OperationWriter::begin(const Operation& operation) {
+std::uint64_t OperationWriter::begin(const BegunOperation& operation) {
   if (!is_own_process()) return 0;
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = page_->begun + 1;
@@ -108,6 +109,16 @@ void OperationWriter::end(std::uint64_t number, OperationTime at,
     slot->flags |= OperationSlot::kHasOutputDigests;
   }
   atomic(slot->ended).store(nanoseconds(at), std::memory_order_release);
+  fetch_slot_after(number);
+}
+
+// The next operation writes it. The ring is larger than the caches near a CPU.
+void OperationWriter::fetch_slot_after(std::uint64_t number) const {
+  constexpr std::size_t kLine = 64;
+  const auto* slot = reinterpret_cast<const char*>(&page_->ring[number % kOperationSlots]);
+  for (std::size_t byte = 0; byte < offsetof(OperationSlot, output_digests); byte += kLine) {
+    __builtin_prefetch(slot + byte, /*rw=*/1);
+  }
 }
 
 void OperationWriter::end_is_unknown(std::uint64_t number) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -26,6 +27,23 @@ namespace distrun {
 inline constexpr const char* kOperationsVariable = "DISTRUN_OPERATIONS";
 
 OperationTime operation_time_now();
+
+// What is known of an Operation when it begins. begin() copies the texts and cuts long ones.
+struct BegunOperation {
+  std::string_view op;
+  std::string_view dtype;
+  std::string_view sizes;
+  std::uint64_t elements = 0;
+  std::uint32_t element_bytes = 0;
+  std::string_view group;
+  int group_rank = -1;
+  int group_size = 0;
+  std::uint32_t sequence = 0;
+  int peer = -1;
+  OperationTime began;
+  bool tells_end = true;
+  std::optional<std::uint64_t> input_digest;
+};
 
 class OperationWriter {
  public:
@@ -40,8 +58,8 @@ class OperationWriter {
   // False in a child of fork().
   bool is_own_process() const;
 
-  // Returns the number of the operation; that of `operation` is ignored.
-  std::uint64_t begin(const Operation& operation);
+  // Returns the number of the operation.
+  std::uint64_t begin(const BegunOperation& operation);
 
   // Does nothing if the ring has been written past the operation.
   void end(std::uint64_t number, OperationTime at,
@@ -53,6 +71,7 @@ class OperationWriter {
  private:
   // Null if the ring has been written past it.
   OperationSlot* slot_of(std::uint64_t number);
+  void fetch_slot_after(std::uint64_t number) const;
 
   OperationWriter(UniqueFd file, OperationPage* page);
 

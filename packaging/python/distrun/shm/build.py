@@ -135,13 +135,20 @@ def _compiler() -> list:
     raise BuildError("there is no C++ compiler: install GCC 12 or newer (apt-get install g++), or set CXX")
 
 
+def _unit(name: str) -> str:
+    if name == "backends/shm/host/reduction.cc":
+        return "reduction"
+    if name.startswith(("common/", "backends/shm/host/")):
+        return "host"
+    return "hosts" if name.startswith("backends/hosts/") else "backend"
+
+
 def _units(sources: Path, names: list) -> dict:
     """What the compiler reads at once, by name: the headers of PyTorch cost more than the sources."""
-    units = {"backend": [], "host": [], "reduction": []}
+    units = {"hosts": [], "backend": [], "host": [], "reduction": []}
     for name in names:
         if name.endswith(".cc"):
-            is_host = name.startswith(("common/", "backends/shm/host/"))
-            units["reduction" if name.endswith("/reduction.cc") else "host" if is_host else "backend"].append(name)
+            units[_unit(name)].append(name)
     return {unit: "".join(f'#include "{sources / name}"\n' for name in its) for unit, its in units.items()}
 
 
