@@ -343,7 +343,7 @@ void BetweenHosts::throw_reason_or(const std::exception& error, c10d::Backend& b
 
 void NewsWatch::check(int rank) {
   try {
-    of_host_.check(rank);
+    ForwardingWatch::check(rank);
   } catch (const HostError& error) {
     // A leader that did not come may wait for another host. Other ranks are at fault themselves.
     const bool waits_for_leader = rank == 0 && !between_.is_leader();

@@ -119,16 +119,14 @@ class BetweenHosts {
 };
 
 // Looks for news of other hosts while ranks of this host wait for each other.
-class NewsWatch : public shm::Watch {
+class NewsWatch : public shm::ForwardingWatch {
  public:
-  NewsWatch(shm::Watch& of_host, BetweenHosts& between) : of_host_(of_host), between_(between) {}
+  NewsWatch(shm::Watch& of_host, BetweenHosts& between)
+      : ForwardingWatch(of_host), between_(between) {}
 
   void check(int rank) override;
-  void check_failed() override { of_host_.check_failed(); }
-  void prolong(std::chrono::milliseconds by) override { of_host_.prolong(by); }
 
  private:
-  shm::Watch& of_host_;
   BetweenHosts& between_;
 };
 

@@ -15,6 +15,7 @@
 #include "backends/shm/shm_errors.h"
 #include "backends/shm/sparse_sum.h"
 #include "common/deadline.h"
+#include "common/os/tick_clock.h"
 
 namespace distrun::shm {
 
@@ -84,7 +85,7 @@ ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, Ran
   }
   const auto timeout = call.timeout > std::chrono::milliseconds(0) ? call.timeout : timeout_.load();
   auto run = [group = group_, act = std::move(act), timeout] {
-    with_backend_errors([&] { group->run(deadline_after(timeout), act); });
+    with_backend_errors([&] { group->run(deadline_after(timeout, tick_after_now()), act); });
   };
   auto work = c10::make_intrusive<QueuedWork>(
       ShmWork::Facts{.rank = getRank(), .type = call.type, .title = call.title, .number = ++calls_},

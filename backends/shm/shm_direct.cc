@@ -1,11 +1,13 @@
 // The collectives of ShmBackend that run at once (backends/group/direct_calls.h).
 #include <functional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "backends/shm/shm_backend.h"
 #include "backends/shm/shm_errors.h"
 #include "common/deadline.h"
+#include "common/os/tick_clock.h"
 
 namespace distrun::shm {
 
@@ -34,14 +36,35 @@ std::vector<Part> parts_of(const at::Tensor& tensor, int ranks) {
   return parts;
 }
 
+// Calls `begin` when the first data are published.
+class BeginningWatch : public ForwardingWatch {
+ public:
+  BeginningWatch(Watch& watch, const ShmBackend::Begin& begin)
+      : ForwardingWatch(watch), begin_(begin) {}
+
+  void published() override {
+    if (!std::exchange(has_begun_, true)) begin_();
+  }
+
+ private:
+  const ShmBackend::Begin& begin_;
+  bool has_begun_ = false;
+};
+
 }  // namespace
 
+// By references, because a function of this size would be allocated.
 bool ShmBackend::run_now(const Begin& begin, const std::function<void(Collectives&, Watch&)>& act) {
-  return queue_->run_now([&] {
+  const auto call = [&](Collectives& group, Watch& watch) {
+    BeginningWatch beginning(watch, begin);
+    act(group, beginning);
+  };
+  const auto run = [&] {
     ++calls_;
-    begin();
-    with_backend_errors([&] { group_->run(deadline_after(timeout_.load()), act); });
-  });
+    with_backend_errors(
+        [&] { group_->run(deadline_after(timeout_.load(), tick_after_now()), std::cref(call)); });
+  };
+  return queue_->run_now(std::cref(run));
 }
 
 bool ShmBackend::barrier_now(const Begin& begin) {

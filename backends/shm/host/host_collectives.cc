@@ -120,6 +120,7 @@ CallFacts HostCollectives::facts_of(CallKind kind, std::size_t count, const Redu
 }
 
 void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
+  watch.published();
   phases_.wait_for_all(watch);
   for (int rank = 0; rank < ranks(); ++rank) {
     const CallFacts theirs = phases_.facts(rank);

@@ -11,6 +11,7 @@
 #include "backends/shm/host/text_of.h"
 #include "common/deadline.h"
 #include "common/os/cpu_set.h"
+#include "common/os/tick_clock.h"
 #include "common/text/rank_list.h"
 
 namespace distrun::shm {
@@ -106,7 +107,7 @@ class HostGroup::Watching : public Watch {
 
   const HostRanks& ranks_;
   const Phases& phases_;
-  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_ = tick_before_now();
   const Clock::time_point given_deadline_;
   Clock::time_point deadline_;
 };

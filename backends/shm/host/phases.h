@@ -29,12 +29,29 @@ class Watch {
   virtual ~Watch() = default;
   // Called while `rank` has not published `phase`. Throws to end the wait.
   virtual void check(int rank) = 0;
+  // Called when this rank has published its first data of a collective, before it waits for others:
+  // what is done here costs little, because the data are on their way. Perhaps called again.
+  virtual void published() {}
   // Throws if a call of any rank has failed, or the rank aborted its group during one.
   virtual void check_failed() {}
   // Throws if any rank has failed, left or ended. Costs a system call.
   virtual void check_present() {}
   // Moves the deadline that it was given.
   virtual void prolong(std::chrono::milliseconds /*by*/) {}
+};
+
+class ForwardingWatch : public Watch {
+ public:
+  explicit ForwardingWatch(Watch& watch) : watch_(watch) {}
+
+  void check(int rank) override { watch_.check(rank); }
+  void published() override { watch_.published(); }
+  void check_failed() override { watch_.check_failed(); }
+  void check_present() override { watch_.check_present(); }
+  void prolong(std::chrono::milliseconds by) override { watch_.prolong(by); }
+
+ private:
+  Watch& watch_;
 };
 
 struct WaitPolicy {
