@@ -132,7 +132,7 @@ void HostCollectives::wait_and_compare(const CallFacts& mine, Watch& watch) {
   }
 }
 
-void HostCollectives::meet(Watch& watch) {
+void HostCollectives::meet(bool has_cpu, Watch& watch) {
   const CallFacts facts = facts_of(CallKind::kBarrier);
   // No other process has this value at this address.
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -149,21 +149,26 @@ void HostCollectives::meet(Watch& watch) {
     std::memcpy(&its, phases_.inline_bytes(rank), sizeof(its));
     finds_all = rank == me() || peers_->finds(rank, its.address, its.bytes);
   }
-  can_read_ = all_agree(finds_all, facts, watch);
+  constexpr std::uint8_t kCanRead = 1, kHasCpu = 2;
+  const auto mine_of = [](bool is_set, std::uint8_t bit) { return is_set ? bit : std::uint8_t{0}; };
+  const std::uint8_t common =
+      common_bits(mine_of(finds_all, kCanRead) | mine_of(has_cpu, kHasCpu), facts, watch);
+  can_read_ = (common & kCanRead) != 0;
+  have_cpus_ = (common & kHasCpu) != 0;
 }
 
-bool HostCollectives::all_agree(bool mine, const CallFacts& facts, Watch& watch) {
+std::uint8_t HostCollectives::common_bits(std::uint8_t mine, const CallFacts& facts, Watch& watch) {
   phases_.begin(facts, watch);
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish();
   phases_.wait_for_all(watch);
-  bool all = true;
+  std::uint8_t common = mine;
   for (int rank = 0; rank < ranks(); ++rank) {
-    std::uint8_t theirs = 0;  // Another process wrote it.
+    std::uint8_t theirs = 0;
     std::memcpy(&theirs, phases_.inline_bytes(rank), sizeof(theirs));
-    all = all && theirs != 0;
+    common &= theirs;
   }
-  return all;
+  return common;
 }
 
 HostCollectives::Remote HostCollectives::remote(ConstPart part, bool may_read) {
@@ -174,7 +179,7 @@ HostCollectives::Remote HostCollectives::remote(ConstPart part, bool may_read) {
 bool HostCollectives::end_reads(bool has_read, const CallFacts& facts, Watch& watch) {
   // Each rank stays until all have read. If one has ended, another process may have its number.
   watch.check_present();
-  can_read_ = all_agree(has_read, facts, watch);
+  can_read_ = common_bits(has_read ? 1 : 0, facts, watch) != 0;
   // A rank that failed while it waited has given its data back to the program, which may have
   // written to them before this rank read them.
   full_fence();
@@ -373,7 +378,7 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
                                  std::size_t bytes, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllGather);
   facts.bytes = bytes;
-  if (is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch)) return;
+  if (have_cpus_ && is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch)) return;
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);

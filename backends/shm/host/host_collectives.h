@@ -47,7 +47,8 @@ inline constexpr std::uint8_t kAnyElement = 255;
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
 // Larger parts of all_gather and all_to_all are read from the peer's memory, if all ranks can do
-// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work.
+// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work. So
+// it is in an all_gather of more ranks than CPUs: of many copies, a slot saves the ranks only one.
 inline constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 
 class HostCollectives : public Collectives {
@@ -66,8 +67,8 @@ class HostCollectives : public Collectives {
   int ranks() const override { return phases_.ranks(); }
 
   // The first call of each rank, to find out whether all can read their peers' memory. Without it,
-  // data pass through the slots.
-  void meet(Watch& watch);
+  // data pass through the slots. `has_cpu`: the ranks are no more than the CPUs of this one.
+  void meet(bool has_cpu, Watch& watch);
   bool reads_peers() const { return can_read_; }
 
   // Compares what the ranks call, in a phase that does nothing else: for a call that consists of
@@ -127,8 +128,8 @@ class HostCollectives : public Collectives {
   static Remote remote(ConstPart part, bool may_read);
   bool is_read(std::uint64_t bytes) const { return can_read_ && bytes > kReadBytes; }
   bool is_read(const Remote& part) const { return is_read(part.bytes) && part.address != 0; }
-  // Whether all ranks pass true. Takes one phase.
-  bool all_agree(bool mine, const CallFacts& facts, Watch& watch);
+  // The bits that all ranks pass. Takes one phase.
+  std::uint8_t common_bits(std::uint8_t mine, const CallFacts& facts, Watch& watch);
   // Returns when all ranks have read. False if one could not: from then on, no rank reads.
   bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
   bool all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
@@ -150,6 +151,7 @@ class HostCollectives : public Collectives {
   SharedBlocks& blocks_;
   const PeerMemory* const peers_;
   bool can_read_ = false;             // All ranks can; known to all.
+  bool have_cpus_ = false;            // All ranks have; known to all.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::uint32_t calls_ = 0;

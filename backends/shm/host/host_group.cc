@@ -147,7 +147,8 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
                                                  std::move(presences), std::move(processes),
                                                  wait_policy(ranks, cpus)));
   try {
-    group->run_on_host(deadline, [](HostCollectives& all, Watch& watch) { all.meet(watch); });
+    group->run_on_host(deadline,
+                       [&](HostCollectives& all, Watch& watch) { all.meet(ranks <= cpus, watch); });
   } catch (const HostError& error) {
     return Error{ErrorKind::kSystem, error.what()};
   }

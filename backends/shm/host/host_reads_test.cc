@@ -159,25 +159,35 @@ TEST(HostPeerReadsTest, MemoryThatTheKernelDoesNotReadGoesThroughSlots) {
   EXPECT_THAT(errors, Each(""));
 }
 
+std::vector<Collectives::ConstPart> halves_of(const Bytes& data) {
+  const std::size_t half = data.size() / 2;
+  return {{data.data(), half}, {data.data() + half, half}};
+}
+
+std::vector<Collectives::Part> halves_of(Bytes& data) {
+  const std::size_t half = data.size() / 2;
+  return {{data.data(), half}, {data.data() + half, half}};
+}
+
 // Rank 0 gives up while it waits for rank 1, and the program goes on with rank 0's data.
 TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadFailsTheOthers) {
   if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
   std::latch has_failed(1);
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
-    Bytes mine = bytes_of_rank(rank, 0, kReadTestBytes);
-    std::vector<Bytes> all(2, Bytes(kReadTestBytes));
-    const auto gather = [&](Collectives& collectives, Watch& watch) {
-      collectives.all_gather(mine.data(), addresses_of(all), mine.size(), watch);
+    const Bytes sent = bytes_of_rank(rank, 0, kReadTestBytes);
+    Bytes received(kReadTestBytes);
+    const auto exchange = [&](Collectives& collectives, Watch& watch) {
+      collectives.all_to_all(halves_of(sent), halves_of(received), watch);
     };
     if (rank == 0) {
-      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200), gather),
+      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200), exchange),
                    HostError);
       has_failed.count_down();
       return;
     }
     group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
       Interrupted its(watch, [&] { has_failed.wait(); });
-      gather(collectives, its);
+      exchange(collectives, its);
     });
   });
   EXPECT_EQ(errors[0], "");
@@ -187,10 +197,10 @@ TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadFailsTheOthers) {
 TEST(HostPeerReadsTest, AnAbortAfterACallDoesNotFailItOnOtherRanks) {
   for (int time = 0; time < 100; ++time) {
     const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
-      const Bytes mine(kReadTestBytes);
-      std::vector<Bytes> all(2, Bytes(kReadTestBytes));
+      const Bytes sent(kReadTestBytes);
+      Bytes received(kReadTestBytes);
       group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
-        collectives.all_gather(mine.data(), addresses_of(all), mine.size(), watch);
+        collectives.all_to_all(halves_of(sent), halves_of(received), watch);
       });
       if (rank == 0) group.abort();
     });

@@ -72,7 +72,7 @@ struct alignas(kApartBytes) Heading {
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 2;
+inline constexpr std::uint32_t kRankMemoryVersion = 3;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {
