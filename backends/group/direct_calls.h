@@ -15,8 +15,8 @@ class DirectCalls {
  public:
   virtual ~DirectCalls() = default;
 
-  // Each completes the collective, or does nothing and returns false. Each calls `begin` after it
-  // has sent its first data, before it waits for other ranks, unless it fails before. It returns
+  // Each completes the collective, or does nothing and returns false. Each calls `begin` before it
+  // sleeps for other ranks. If the call fails earlier, `begin` is not called. It returns
   // false if earlier calls have not run yet. It also returns false for arguments that are not
   // valid, for which c10d's way has the error. The tensors are dense, contiguous, real and on the
   // CPU.

@@ -143,7 +143,7 @@ class Recorder {
   void append_to_groups(const std::string& suffix) {
     const std::lock_guard lock(mutex_);
     suffix_ = suffix;
-    groups_.clear();  // Those of the old suffix are other groups.
+    found_.clear();
   }
 
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -255,18 +255,23 @@ class Recorder {
     std::string name;
     std::uint32_t collectives = 0;
   };
-  RecordedGroup& recorded(std::string_view group) {
-    const auto found = groups_.find(group);
-    if (found != groups_.end()) return found->second;
-    const std::string name(group);
-    return groups_.emplace(name, RecordedGroup{.name = name + suffix_}).first->second;
+  // `name` is that in LibTorch.
+  RecordedGroup& recorded(std::string_view name) {
+    const auto found = found_.find(name);
+    if (found != found_.end()) return *found->second;
+    const std::string with_suffix = std::string(name) + suffix_;
+    RecordedGroup& group =
+        groups_.try_emplace(with_suffix, RecordedGroup{.name = with_suffix}).first->second;
+    found_.emplace(name, &group);
+    return group;
   }
 
   const std::unique_ptr<OperationWriter> writer_;
   const Digests digests_;
   std::mutex mutex_;
   std::string suffix_;                                        // Of the names of groups.
-  std::map<std::string, RecordedGroup, std::less<>> groups_;  // By their names in LibTorch.
+  std::map<std::string, RecordedGroup> groups_;               // By their names with suffixes.
+  std::map<std::string, RecordedGroup*, std::less<>> found_;  // With this suffix, by names without.
 };
 
 Recorder::Digests digests_wanted() {

@@ -17,7 +17,6 @@
 
 #include "backends/group/answer_within.h"
 #include "backends/group/libtorch_versions.h"
-#include "backends/hosts/gloo_connections.h"
 #include "backends/shm/host/host_error.h"
 #include "common/deadline.h"
 
@@ -289,8 +288,8 @@ void BetweenHosts::abort() {
 }
 
 void BetweenHosts::close_connections() {
-  if (its_.leaders) hosts::close_connections(*its_.leaders);
-  hosts::close_connections(*its_.all);
+  if (its_.leaders) its_.connections.close(*its_.leaders);
+  its_.connections.close(*its_.all);
 }
 
 std::string BetweenHosts::ask_for_news(std::chrono::milliseconds time) {
@@ -334,7 +333,7 @@ void BetweenHosts::throw_reason_or(const std::exception& error, c10d::Backend& b
                                    const std::vector<int>& names) {
   wait_for_news();
   const std::string text = text_of(error);
-  const auto peer = lost_peer(backend, error.what());
+  const auto peer = its_.connections.lost_peer(backend, error.what());
   if (!peer) throw HostError(HostError::Kind::kFailed, -1, text);
   const int name = names[static_cast<std::size_t>(*peer)];
   throw HostError(HostError::Kind::kEnded, -1,

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,15 @@ inline constexpr const char* kWasLost = " was lost: ";
 // The text of an error, without the backtrace of a c10::Error.
 std::string text_of(const std::exception& error);
 
+// What c10d does not have for the connections of a Gloo backend.
+struct GlooConnections {
+  // Closes those to all ranks, which ends running and later calls with an error. Any thread may
+  // call it.
+  std::function<void(c10d::Backend&)> close;
+  // The rank whose lost connection an error reports, if any. The backend has just thrown it.
+  std::function<std::optional<int>(c10d::Backend&, const std::string&)> lost_peer;
+};
+
 class BetweenHosts {
  public:
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
@@ -51,6 +61,7 @@ class BetweenHosts {
     std::vector<int> names;  // The numbers of the ranks in messages.
     c10::intrusive_ptr<c10d::Store> store;
     std::string failure_key;  // Only for this group.
+    GlooConnections connections;
   };
   explicit BetweenHosts(Parts parts) : its_(std::move(parts)) {}
 

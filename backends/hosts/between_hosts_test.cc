@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -46,13 +47,9 @@ class StuckBackend : public c10d::Backend {
     has_begun.set_value();
     return c10::make_intrusive<WorkOfFuture>(future_);
   }
-  // Only close_connections() calls it.
-  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& /*tensors*/, int /*from*/,
-                                      int /*tag*/) override {
-    if (!future_->completed()) {
-      future_->setError(std::make_exception_ptr(std::runtime_error("closed")));
-    }
-    throw std::runtime_error("closed");
+  void abort() override {
+    if (future_->completed()) return;
+    future_->setError(std::make_exception_ptr(std::runtime_error("closed")));
   }
 
   std::promise<void> has_begun;
@@ -84,7 +81,9 @@ class BetweenHostsTest : public ::testing::Test {
             .names_of_leaders = {10, 17},
             .names = {10, 11},
             .store = store_,
-            .failure_key = "failure"};
+            .failure_key = "failure",
+            .connections = {.close = [](c10d::Backend& gloo) { gloo.abort(); },
+                            .lost_peer = peer_of_gloo_error}};
   }
 
   const c10::intrusive_ptr<c10d::HashStore> store_ = c10::make_intrusive<c10d::HashStore>();
@@ -129,6 +128,29 @@ TEST_F(BetweenHostsTest, ALostConnectionNamesTheLeader) {
   BetweenHosts between(parts_of(gloo(0)));
   peer.get()->abort();
   EXPECT_THAT(error_of_barrier(between), HasSubstr("the connection to rank 17 was lost: "));
+}
+
+class CountingWatch : public NoWatch {
+ public:
+  void published() override { ++calls["published"]; }
+  void check_failed() override { ++calls["check_failed"]; }
+  void check_present() override { ++calls["check_present"]; }
+  void prolong(std::chrono::milliseconds /*by*/) override { ++calls["prolong"]; }
+
+  std::map<std::string, int> calls;
+};
+
+TEST_F(BetweenHostsTest, AWatchForNewsAsksThatOfTheHost) {
+  BetweenHosts between(parts_of(stuck_));
+  CountingWatch of_host;
+  NewsWatch watch(of_host, between);
+  watch.published();
+  watch.check_failed();
+  watch.check_present();
+  watch.prolong(std::chrono::milliseconds(1));
+  const std::map<std::string, int> once = {
+      {"published", 1}, {"check_failed", 1}, {"check_present", 1}, {"prolong", 1}};
+  EXPECT_EQ(of_host.calls, once);
 }
 
 }  // namespace

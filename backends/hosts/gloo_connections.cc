@@ -23,7 +23,7 @@ int connections_to_a_rank() {
   return 1 + static_cast<int>(std::count(names.begin(), names.end(), ','));
 }
 
-// Calls `act` with each rank and each of the connections to it, by a tag that no message has.
+// Calls `act` with each rank and each of the connections to it, by a tag for it.
 template <class Act>
 void for_each_connection(const c10d::Backend& gloo, const Act& act) {
   for (int connection = 0; connection < connections_to_a_rank(); ++connection) {
@@ -50,7 +50,8 @@ std::string error_of_connection(c10d::Backend& gloo, int rank, int tag) {
 
 }  // namespace
 
-// A wait that times out closes the connections to all ranks.
+// A wait that times out closes the connections to all ranks (Gloo,
+// transport/tcp/unbound_buffer.cc).
 void close_connections(c10d::Backend& gloo) {
   for_each_connection(gloo, [&](int rank, int tag) {
     try {

@@ -1,8 +1,12 @@
-// The connections of a Gloo backend.
+// Closes the connections of a Gloo backend, and finds the one that was lost. Uses only c10d,
+// because the library for Python is compiled without the headers of Gloo. C++ has
+// make_gloo_backend().
 //
-// Only by calls of c10d: the library for Python is compiled without the headers of Gloo.
+// Requires a backend that has connected to all ranks: not one made with TORCH_GLOO_LAZY_INIT. Its
+// last receives use the tags below INT_MAX, so the backend cannot be used after lost_peer().
 //
-// Thread safety: any thread, also while others use the backend.
+// Thread safety: any thread. Calls on other threads may go on: they share only the number that c10d
+// gives to a call, which may then be wrong in its records.
 #pragma once
 
 #include <optional>
@@ -12,8 +16,7 @@
 
 namespace distrun::hosts {
 
-// Closes the connections to all ranks, which ends running and later calls with an error. Returns at
-// once if they are closed already.
+// Running and later calls end with an error.
 void close_connections(c10d::Backend& gloo);
 
 // The rank whose lost connection `error` reports, if any; Gloo reports only its address. `gloo` has

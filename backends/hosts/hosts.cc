@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backends/gloo/gloo.h"
-#include "backends/hosts/gloo_connections.h"
 #include "backends/hosts/hosts_backend.h"
 #include "backends/hosts/hosts_meeting.h"
 #include "backends/shm/shm_traits.h"
@@ -20,7 +19,7 @@ class HostsTraits : public ShmTraits {
   std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error) const override {
     auto* on_hosts = dynamic_cast<hosts::HostsBackend*>(&backend);
     if (on_hosts == nullptr || error.find(hosts::kWasLost) != error.npos) return std::nullopt;
-    return hosts::lost_peer(on_hosts->gloo(), error);
+    return peer_of_gloo_error(on_hosts->gloo(), error);
   }
 };
 
@@ -41,7 +40,10 @@ c10::intrusive_ptr<c10d::Backend> make_met_shm_backend(const BackendRequest& req
   of_hosts.join_host();
   auto leaders = of_hosts.is_leader() ? make_gloo_backend(of_hosts.leaders()) : nullptr;
   auto all = make_gloo_backend(of_hosts.all());
-  return of_hosts.finish(std::move(leaders), std::move(all), make_shm_backend);
+  hosts::GlooConnections connections{.close = [](c10d::Backend& gloo) { gloo.abort(); },
+                                     .lost_peer = peer_of_gloo_error};
+  return of_hosts.finish(std::move(leaders), std::move(all), std::move(connections),
+                         make_shm_backend);
 }
 
 }  // namespace distrun::internal

@@ -59,7 +59,7 @@ BackendRequest HostsMeeting::all() const {
 }
 
 HostsMeeting::BackendPtr HostsMeeting::finish(BackendPtr leaders, BackendPtr all,
-                                              BackendMaker make_part) {
+                                              GlooConnections connections, BackendMaker make_part) {
   meeting_.leave_together(*all);
   BetweenHosts::Parts parts;
   parts.names_of_leaders = this->leaders().ranks;
@@ -68,6 +68,7 @@ HostsMeeting::BackendPtr HostsMeeting::finish(BackendPtr leaders, BackendPtr all
   parts.store = with_prefix(prefix_of(meeting_), request_.store);
   parts.failure_key = "failure";
   parts.names = request_.ranks;
+  parts.connections = std::move(connections);
   auto group = std::make_shared<HostsGroup>(map_, std::move(host_), std::move(parts));
   return c10::make_intrusive<HostsBackend>(
       request_.rank, request_.size, internal::shm_options(request_), group, std::move(make_part));

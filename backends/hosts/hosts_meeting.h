@@ -5,7 +5,7 @@
 //     hosts.join_host();
 //     auto leaders = hosts.is_leader() ? make_gloo_backend(hosts.leaders()) : nullptr;
 //     auto all = make_gloo_backend(hosts.all());
-//     return hosts.finish(leaders, all, make_shm_backend);
+//     return hosts.finish(leaders, all, connections, make_shm_backend);
 //
 // The caller makes the backends of Gloo, because Python makes its own. All ranks must do the above
 // in this order.
@@ -19,6 +19,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "backends/hosts/between_hosts.h"
 #include "backends/hosts/host_map.h"
 #include "backends/shm/host/host_group.h"
 #include "backends/shm/shm.h"
@@ -37,11 +38,12 @@ class HostsMeeting {
   void join_host();
   // Whether this rank is one of leaders().
   bool is_leader() const { return map_.is_leader(); }
-  // What the backends of Gloo are made with.
+  // The requests for the backends of Gloo.
   BackendRequest leaders() const;
   BackendRequest all() const;
   // `leaders` is null on other ranks. `make_part` makes the backends that are split from this one.
-  BackendPtr finish(BackendPtr leaders, BackendPtr all, BackendMaker make_part);
+  BackendPtr finish(BackendPtr leaders, BackendPtr all, GlooConnections connections,
+                    BackendMaker make_part);
 
  private:
   // A group of some of the ranks, which has its own keys.

@@ -1,12 +1,14 @@
 // The backend shm for Python (packaging/python/distrun/shm), as operators.
 //
-//     meeting = torch.ops.distrun_shm.meet(group.boxed(), ranks, timeout_ms, name, has_gloo)
-//     for each of torch.ops.distrun_shm.gloo_groups(meeting):   # If the ranks are on several
-//     hosts.
-//         give it a backend of Gloo, which listens at torch.ops.distrun_shm.gloo_address(meeting)
-//     torch.ops.distrun_shm.set_backend(meeting)                # Of `group`.
+//     ops = torch.ops.distrun_shm
+//     meeting = ops.meet(group.boxed(), ranks, timeout_ms, name, has_gloo)
+//     for part, its_ranks in zip(ops.gloo_groups(meeting), ops.gloo_ranks(meeting)):
+//         …                             # Give it a backend of Gloo at ops.gloo_address(meeting).
+//     ops.set_backend(meeting)          # Of `group`.
 //
-//     torch.ops.distrun_shm.share(tensor, group.boxed())        # It is then reduced in place.
+//     ops.share(tensor, group.boxed())  # It is then reduced in place.
+//
+// If the ranks are on one host, there are no parts.
 //
 // A library of operators needs no headers of Python, and works with each version of Python.
 // libdistrun does not contain this file.
@@ -23,6 +25,7 @@
 
 #include "backends/gloo/gloo_address.h"
 #include "backends/group/shared_tensors.h"
+#include "backends/hosts/gloo_connections.h"
 #include "backends/hosts/hosts_meeting.h"
 #include "backends/shm/shm.h"
 
@@ -35,11 +38,6 @@ using internal::ShmMeeting;
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 constexpr auto kCpu = c10::DeviceType::CPU;
-
-// A group without a backend.
-GroupPtr group_of(const BackendRequest& request) {
-  return c10::make_intrusive<c10d::ProcessGroup>(request.store, request.rank, request.size);
-}
 
 // Only C++ makes backends of Gloo without Python's help.
 c10::intrusive_ptr<c10d::Backend> make_part_on_one_host(const BackendRequest& request) {
@@ -63,20 +61,16 @@ class PythonMeeting : public torch::CustomClassHolder {
     if (!meeting.all_can_span_hosts()) meeting.refuse();
     on_hosts_.emplace(request_, std::move(meeting));
     on_hosts_->join_host();
-    if (on_hosts_->is_leader()) leaders_ = group_of(on_hosts_->leaders());
-    all_ = group_of(on_hosts_->all());
+    if (on_hosts_->is_leader()) add_group(on_hosts_->leaders());
+    add_group(on_hosts_->all());
   }
 
   // In the order in which all ranks make their backends.
-  std::vector<GroupPtr> gloo_groups() const {
-    std::vector<GroupPtr> groups;
-    for (const GroupPtr& each : {leaders_, all_}) {
-      if (each) groups.push_back(each);
-    }
-    return groups;
-  }
+  const std::vector<GroupPtr>& gloo_groups() const { return groups_; }
+  // The global ranks of each.
+  const std::vector<std::vector<std::int64_t>>& gloo_ranks() const { return ranks_; }
   std::string gloo_address() const { return internal::gloo_address(request_.store).value_or(""); }
-  // Once.
+  // Call it once, after each of gloo_groups() has its backend.
   void set_backend() {
     group_->setBackend(kCpu, c10d::ProcessGroup::BackendType::CUSTOM, make_backend());
   }
@@ -84,15 +78,24 @@ class PythonMeeting : public torch::CustomClassHolder {
  private:
   c10::intrusive_ptr<c10d::Backend> make_backend() {
     if (on_one_host_) return internal::make_one_host_backend(request_, *on_one_host_);
-    auto leaders = leaders_ ? leaders_->getBackend(kCpu) : nullptr;
-    return on_hosts_->finish(std::move(leaders), all_->getBackend(kCpu), make_part_on_one_host);
+    auto leaders = on_hosts_->is_leader() ? groups_.front()->getBackend(kCpu) : nullptr;
+    return on_hosts_->finish(std::move(leaders), groups_.back()->getBackend(kCpu),
+                             {.close = close_connections, .lost_peer = lost_peer},
+                             make_part_on_one_host);
+  }
+  // Without a backend.
+  void add_group(const BackendRequest& request) {
+    groups_.push_back(
+        c10::make_intrusive<c10d::ProcessGroup>(request.store, request.rank, request.size));
+    ranks_.emplace_back(request.ranks.begin(), request.ranks.end());
   }
 
   const GroupPtr group_;
   const BackendRequest request_;
   std::optional<ShmMeeting> on_one_host_;
   std::optional<HostsMeeting> on_hosts_;
-  GroupPtr leaders_, all_;
+  std::vector<GroupPtr> groups_;
+  std::vector<std::vector<std::int64_t>> ranks_;
 };
 
 namespace {
@@ -113,6 +116,9 @@ MeetingPtr meet(const GroupPtr& group, const std::vector<std::int64_t>& ranks,
 }
 
 std::vector<GroupPtr> gloo_groups(const MeetingPtr& meeting) { return meeting->gloo_groups(); }
+std::vector<std::vector<std::int64_t>> gloo_ranks(const MeetingPtr& meeting) {
+  return meeting->gloo_ranks();
+}
 std::string gloo_address(const MeetingPtr& meeting) { return meeting->gloo_address(); }
 void set_backend(const MeetingPtr& meeting) { meeting->set_backend(); }
 
@@ -127,6 +133,7 @@ TORCH_LIBRARY(distrun_shm, library) {
   library.class_<PythonMeeting>("Meeting");
   library.def("meet", meet);
   library.def("gloo_groups", gloo_groups);
+  library.def("gloo_ranks", gloo_ranks);
   library.def("gloo_address", gloo_address);
   library.def("set_backend", set_backend);
   library.def("share", share);

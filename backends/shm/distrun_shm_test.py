@@ -201,7 +201,7 @@ class DistrunShmTest(unittest.TestCase):
         self.ok(self.place.launch(2, RANKS, "sparse"))
 
     def test_a_killed_rank_is_named(self):
-        [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures"))
+        [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures", "1"))
         self.assertEqual(killed[0], -9)
         for status, out, err in (rank_0, rank_2):
             self.assertEqual(status, 0, err)
@@ -257,7 +257,7 @@ class DistrunShmTest(unittest.TestCase):
         self.ok(self.place.launch_on_hosts(3, "overlapping"))
 
     def test_groups_between_hosts_have_their_own_ranks(self):
-        # Not cuda:gloo: PyTorch can split such a default group only if no group of Gloo was made before it.
+        # Not cuda:gloo: PyTorch knows the ranks of a default group only in the first Gloo backend of a process, which is here one of shm.
         self.ok(self.place.launch_on_hosts(3, "groups", "shm"))
 
     def test_training_between_hosts_reduces_in_place_on_each(self):
@@ -265,28 +265,42 @@ class DistrunShmTest(unittest.TestCase):
         self.ok(self.place.launch_on_hosts(3, "sparse"))
 
     def test_a_killed_rank_is_named_on_every_host(self):
-        [rank_0, killed, rank_2] = self.finish(self.place.alone(3, "failures", hosts=2))
-        self.assertEqual(killed[0], -9)
-        for status, out, err in (rank_0, rank_2):
-            self.assertEqual(status, 0, err)
-            self.assertEqual(re.findall("the connection to rank 1 was lost", out), ["the connection to rank 1 was lost"] * 2, out)
+        """Alone on its host, its leader, or led by rank 1."""
+        for size, killed, expected in ((3, 1, "the connection to rank 1 was lost"), (4, 0, "rank 0 has ended|the connection to rank 0 was lost"),
+                                       (4, 3, "rank 3 has ended")):
+            with self.subTest(size=size, killed=killed):
+                done = self.finish(self.place.alone(size, "failures", str(killed), hosts=2))
+                self.assertEqual(done.pop(killed)[0], -9)
+                for status, out, err in done:
+                    self.assertEqual(status, 0, err)
+                    self.assertEqual(len(re.findall(expected, out)), 2, out)
 
-    def test_a_late_rank_on_this_host_is_named(self):
-        [rank_0, *others] = self.place.alone(4, "lateness", hosts=2)
+    def test_a_late_rank_is_named_on_its_host(self):
+        """Rank 0 names it.  Ranks of the other host learn that from it, or time out first."""
+        [rank_0, rank_1, rank_2, rank_3] = self.place.alone(4, "late_between_hosts", hosts=2)
         try:
             self.assertRegex(rank_0.stdout.readline(), r"^rank 0: timed out after \d+ms: rank 2 did not come$")
+            for rank in (rank_1, rank_3):
+                self.assertRegex(rank.stdout.readline(), "rank 2 did not come|[Tt]imed out")
         finally:
-            self.finish([*others, rank_0])
+            self.finish([rank_1, rank_2, rank_3, rank_0])
+
+    def test_ranks_between_hosts_end_without_destroying_the_group(self):
+        done = self.place.launch_on_hosts(3, "leaving")
+        self.ok(done)
+        self.assertEqual(done.stderr, "")
 
     def test_a_group_between_hosts_is_split_only_by_new_group(self):
         done = self.place.launch_on_hosts(2, "splitting")
         self.assertEqual(self.ok(done).splitlines(), ["shm: Python cannot split a group into parts that span hosts; use new_group()"] * 2)
 
-    def test_hosts_are_connected_by_gloo(self):
+    def test_without_gloo_ranks_can_use_only_one_host(self):
+        for status, out, err in self.finish(self.place.alone(2, "without_gloo")):
+            self.assertEqual((status, out), (0, "sum: 2\n"), err)
         for status, out, err in self.finish(self.place.alone(2, "without_gloo", hosts=2)):
             self.assertEqual(status, 0, err)
-            self.assertRegex(out, "^init: shm: rank [01] and rank [01] are on different hosts or in different network namespaces, and the PyTorch of a "
-                                  "rank has no Gloo, which connects hosts$")
+            self.assertRegex(out, "^init: shm: rank [01] and rank [01] are on different hosts or in different network namespaces, and a rank cannot "
+                                  "span hosts: its PyTorch has no Gloo, or Python splits a group$")
 
     def test_hosts_whose_names_resolve_to_loopback_connect(self):
         done = self.place.run(str(FOLDER.parent / "test" / "two_hosts_test.sh"), sys.executable, RANKS, "summing", RANKS_PER_HOST="2", TIMEOUT_S="200")

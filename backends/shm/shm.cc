@@ -90,8 +90,8 @@ ShmMeeting ShmMeeting::hold(const BackendRequest& request, CanSpanHosts can_span
 void ShmMeeting::refuse() const {
   TORCH_CHECK_WITH(DistBackendError, false, "shm: ", list_of_ranks(elsewhere_), " and rank ",
                    request_.ranks[static_cast<std::size_t>(request_.rank)],
-                   " are on different hosts or in different network namespaces, and the PyTorch of "
-                   "a rank has no Gloo, which connects hosts");
+                   " are on different hosts or in different network namespaces, and a rank cannot "
+                   "span hosts: its PyTorch has no Gloo, or Python splits a group");
 }
 
 std::shared_ptr<shm::HostGroup> ShmMeeting::join() {

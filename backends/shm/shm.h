@@ -39,7 +39,8 @@ class ShmMeeting {
   // Maps the memory of all ranks, which must be on one host and do the same. Takes this rank's keys
   // from the store, so that a later group can use it.
   std::shared_ptr<shm::HostGroup> join();
-  // Takes them without that, before any rank goes on. `backend` has the same ranks.
+  // For ranks on several hosts: takes this rank's keys from the store. Returns when all ranks have
+  // done so. `backend` connects the same ranks.
   void leave_together(c10d::Backend& backend);
 
  private:

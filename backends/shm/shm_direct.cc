@@ -36,7 +36,8 @@ std::vector<Part> parts_of(const at::Tensor& tensor, int ranks) {
   return parts;
 }
 
-// Calls `begin` when the first data are published.
+// Calls `begin` when the first data are published, or before this rank sleeps until an earlier call
+// of the others has ended.
 class BeginningWatch : public ForwardingWatch {
  public:
   BeginningWatch(Watch& watch, const ShmBackend::Begin& begin)
@@ -44,6 +45,10 @@ class BeginningWatch : public ForwardingWatch {
 
   void published() override {
     if (!std::exchange(has_begun_, true)) begin_();
+  }
+  void check(int rank) override {
+    published();
+    ForwardingWatch::check(rank);
   }
 
  private:

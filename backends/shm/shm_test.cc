@@ -189,8 +189,8 @@ TEST(ShmMeetingTest, RanksOnOtherHostsAreNamed) {
   store->set("1", std::vector<std::uint8_t>(card.begin(), card.end()));
   EXPECT_EQ(
       text_of_error<c10::DistBackendError>([&] { make_backend("shm", request_for(2, store)); }),
-      "shm: rank 11 and rank 10 are on different hosts or in different network namespaces, and the "
-      "PyTorch of a rank has no Gloo, which connects hosts");
+      "shm: rank 11 and rank 10 are on different hosts or in different network namespaces, and a "
+      "rank cannot span hosts: its PyTorch has no Gloo, or Python splits a group");
 }
 
 TEST(CallQueueTest, RunsNothingBeforeWhatWasAdded) {

@@ -109,13 +109,13 @@ void OperationWriter::end(std::uint64_t number, OperationTime at,
     slot->flags |= OperationSlot::kHasOutputDigests;
   }
   atomic(slot->ended).store(nanoseconds(at), std::memory_order_release);
-  fetch_slot_after(number);
+  fetch_next_slot();
 }
 
-// The next operation writes it. The ring is larger than the caches near a CPU.
-void OperationWriter::fetch_slot_after(std::uint64_t number) const {
+// The ring is larger than the first caches of a CPU, and begin() would wait for each line.
+void OperationWriter::fetch_next_slot() const {
   constexpr std::size_t kLine = 64;
-  const auto* slot = reinterpret_cast<const char*>(&page_->ring[number % kOperationSlots]);
+  const auto* slot = reinterpret_cast<const char*>(&page_->ring[page_->begun % kOperationSlots]);
   for (std::size_t byte = 0; byte < offsetof(OperationSlot, output_digests); byte += kLine) {
     __builtin_prefetch(slot + byte, /*rw=*/1);
   }

@@ -71,7 +71,7 @@ class OperationWriter {
  private:
   // Null if the ring has been written past it.
   OperationSlot* slot_of(std::uint64_t number);
-  void fetch_slot_after(std::uint64_t number) const;
+  void fetch_next_slot() const;
 
   OperationWriter(UniqueFd file, OperationPage* page);
 

@@ -27,7 +27,8 @@ inline std::chrono::steady_clock::time_point tick_before_now() {
   return internal::time_of(time);
 }
 
-// When the next tick is due. A virtual machine that was paused may be late with it.
+// When the next tick is due: after now, unless the tick is late, as in a virtual machine that was
+// paused. A deadline may then be early by that time.
 inline std::chrono::steady_clock::time_point tick_after_now() {
   static const auto tick = [] {
     timespec length{};

@@ -47,8 +47,8 @@ inline constexpr std::uint8_t kAnyElement = 255;
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
 // Larger parts of all_gather and all_to_all are read from the peer's memory, if all ranks can do
-// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work. So
-// it is in an all_gather of more ranks than CPUs: of many copies, a slot saves the ranks only one.
+// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work.
+// The same holds for an all_gather of more ranks than CPUs: a read saves only one of many copies.
 inline constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 
 class HostCollectives : public Collectives {
@@ -67,7 +67,8 @@ class HostCollectives : public Collectives {
   int ranks() const override { return phases_.ranks(); }
 
   // The first call of each rank, to find out whether all can read their peers' memory. Without it,
-  // data pass through the slots. `has_cpu`: the ranks are no more than the CPUs of this one.
+  // data pass through the slots. `has_cpu`: whether this rank may use at least as many CPUs
+  // as there are ranks.
   void meet(bool has_cpu, Watch& watch);
   bool reads_peers() const { return can_read_; }
 
@@ -151,7 +152,7 @@ class HostCollectives : public Collectives {
   SharedBlocks& blocks_;
   const PeerMemory* const peers_;
   bool can_read_ = false;             // All ranks can; known to all.
-  bool have_cpus_ = false;            // All ranks have; known to all.
+  bool have_cpus_ = false;            // All ranks have enough CPUs; known to all.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::uint32_t calls_ = 0;

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <latch>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "backends/shm/host/host_collectives.h"
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/test/host_collectives_fixture.h"
+#include "common/os/cpu_set.h"
 #include "common/os/unique_fd.h"
 
 namespace distrun::shm {
@@ -170,28 +172,45 @@ std::vector<Collectives::Part> halves_of(Bytes& data) {
 }
 
 // Rank 0 gives up while it waits for rank 1, and the program goes on with rank 0's data.
-TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadFailsTheOthers) {
-  if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
+void expect_that_reads_fail(
+    const std::function<void(Collectives&, const Bytes&, Bytes&, Watch&)>& call) {
   std::latch has_failed(1);
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
     const Bytes sent = bytes_of_rank(rank, 0, kReadTestBytes);
-    Bytes received(kReadTestBytes);
-    const auto exchange = [&](Collectives& collectives, Watch& watch) {
-      collectives.all_to_all(halves_of(sent), halves_of(received), watch);
-    };
+    Bytes received(2 * kReadTestBytes);
     if (rank == 0) {
-      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200), exchange),
+      EXPECT_THROW(group.run(std::chrono::steady_clock::now() + milliseconds(200),
+                             [&](Collectives& collectives, Watch& watch) {
+                               call(collectives, sent, received, watch);
+                             }),
                    HostError);
       has_failed.count_down();
       return;
     }
     group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
       Interrupted its(watch, [&] { has_failed.wait(); });
-      exchange(collectives, its);
+      call(collectives, sent, received, its);
     });
   });
   EXPECT_EQ(errors[0], "");
   EXPECT_THAT(errors[1], StartsWith("a call failed on rank 0: timed out"));
+}
+
+TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadPartsFailsTheOthers) {
+  if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
+  expect_that_reads_fail([](auto& collectives, const Bytes& sent, Bytes& received, Watch& watch) {
+    received.resize(sent.size());
+    collectives.all_to_all(halves_of(sent), halves_of(received), watch);
+  });
+}
+
+TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadItsTensorFailsTheOthers) {
+  if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
+  if (usable_cpus().size() < 2) GTEST_SKIP() << "two ranks read only with two CPUs";
+  expect_that_reads_fail([](auto& collectives, const Bytes& sent, Bytes& received, Watch& watch) {
+    collectives.all_gather(sent.data(), {received.data(), received.data() + sent.size()},
+                           sent.size(), watch);
+  });
 }
 
 TEST(HostPeerReadsTest, AnAbortAfterACallDoesNotFailItOnOtherRanks) {

@@ -30,7 +30,8 @@ class Watch {
   // Called while `rank` has not published `phase`. Throws to end the wait.
   virtual void check(int rank) = 0;
   // Called when this rank has published its first data of a collective, before it waits for others:
-  // what is done here costs little, because the data are on their way. Perhaps called again.
+  // what is done here costs little, because the data are on their way. May be called
+  // more than once.
   virtual void published() {}
   // Throws if a call of any rank has failed, or the rank aborted its group during one.
   virtual void check_failed() {}
@@ -40,6 +41,7 @@ class Watch {
   virtual void prolong(std::chrono::milliseconds /*by*/) {}
 };
 
+// Passes every call to another Watch. Derive from it to change some.
 class ForwardingWatch : public Watch {
  public:
   explicit ForwardingWatch(Watch& watch) : watch_(watch) {}

@@ -17,7 +17,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
-import distrun.shm  # noqa: F401
+if sys.argv[1:2] == ["without_gloo"]:  # As in a PyTorch that was built so.
+    dist.is_gloo_available = lambda: False
+    del dist.ProcessGroupGloo
+
+import distrun.shm  # noqa: E402, F401
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64]
@@ -359,11 +363,11 @@ def mapped_file(address):
     return None
 
 
-def failures():
-    """Rank 1 is killed while the others wait for it, or leaves; each of them prints the error."""
+def failures(killed):
+    """A rank is killed while the others wait for it; each of them prints the error."""
     start()
     dist.barrier()
-    if RANK == 1:
+    if RANK == int(killed):
         os.kill(os.getpid(), signal.SIGKILL)
     try:
         dist.all_reduce(torch.ones(2))
@@ -408,13 +412,30 @@ def splitting():
     dist.barrier()
 
 
+def late_between_hosts():
+    """Rank 2, which is not its host's leader, does not enter a collective of all ranks."""
+    start()
+    options = dist.distributed_c10d.AllreduceOptions()
+    options.timeout = datetime.timedelta(milliseconds=300)
+    if RANK == 2:
+        sys.stdin.read()
+        return
+    try:
+        dist.group.WORLD.allreduce([torch.ones(2)], options).wait()
+    except dist.DistBackendError as error:
+        print(f"rank {RANK}: {error}", flush=True)
+
+
 def without_gloo():
-    """As in a PyTorch that was built without Gloo."""
-    dist.is_gloo_available = lambda: False
+    """Prints a sum, or the error of ranks on several hosts."""
     try:
         start()
     except dist.DistBackendError as error:
         print(f"init: {error}", flush=True)
+        return
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    print(f"sum: {tensor.item():g}", flush=True)
 
 
 def summing():

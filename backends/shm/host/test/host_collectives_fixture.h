@@ -116,16 +116,16 @@ class HostCollectivesTest : public ::testing::Test {
 
 // Does something when a collective first looks for failures: before it reduces in place, or after
 // it has read from peers.
-class Interrupted : public Watch {
+class Interrupted : public ForwardingWatch {
  public:
-  Interrupted(Watch& watch, std::function<void()> act) : watch_(watch), act_(std::move(act)) {}
-  void check(int rank) override { watch_.check(rank); }
+  Interrupted(Watch& watch, std::function<void()> act)
+      : ForwardingWatch(watch), act_(std::move(act)) {}
   void check_failed() override {
-    watch_.check_failed();
+    ForwardingWatch::check_failed();
     act();
   }
   void check_present() override {
-    watch_.check_present();
+    ForwardingWatch::check_present();
     act();
   }
 
@@ -134,7 +134,6 @@ class Interrupted : public Watch {
     if (auto act = std::exchange(act_, nullptr)) act();
   }
 
-  Watch& watch_;
   std::function<void()> act_;
 };
 

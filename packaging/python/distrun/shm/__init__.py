@@ -13,6 +13,7 @@ it ahead of time.  docs/shm.md describes the backend.
 """
 
 import datetime
+import os
 from typing import Optional
 
 try:
@@ -37,16 +38,24 @@ def _load(path: str) -> None:
                           "folder") from error
 
 
-def _make_gloo(group: _dist.ProcessGroup, timeout: datetime.timedelta, address: str) -> _dist.ProcessGroupGloo:
-    """Connects the ranks of the group.  All ranks must call this."""
+def _gloo_devices(address: str) -> list:
+    """Where Gloo listens.  It connects to all ranks at once, because only connections that exist can be closed."""
     gloo = _dist.ProcessGroupGloo
-    store, rank, size = group.get_group_store(), group.rank(), group.size()
-    if not address:
-        return gloo(store, rank, size, timeout)
-    options = gloo._Options()
+    interfaces = os.environ.get("GLOO_SOCKET_IFNAME")
+    if interfaces:
+        return [gloo.create_device(interface=name, lazy_init=False) for name in interfaces.split(",")]
+    return [gloo.create_device(hostname=address, lazy_init=False) if address else gloo.create_default_device(lazy_init=False)]
+
+
+def _make_gloo(group: _dist.ProcessGroup, ranks: list, name: str, timeout: datetime.timedelta, address: str):
+    """Connects the ranks of the group.  All ranks must call this."""
+    options = _dist.ProcessGroupGloo._Options()
+    options.group_name = name
+    options.global_ranks_in_group = ranks
     options._timeout = timeout
-    options._devices = [gloo.create_device(hostname=address)]
-    return gloo(store, rank, size, options)
+    options._devices = _gloo_devices(address)
+    options._threads = 2 * len(options._devices)  # As in PyTorch.
+    return _dist.ProcessGroupGloo(group.get_group_store(), group.rank(), group.size(), options)
 
 
 def _make(options, _) -> "torch._C._distributed_c10d.Backend":
@@ -59,9 +68,10 @@ def _make(options, _) -> "torch._C._distributed_c10d.Backend":
     # The operator can set the backend of a group, and Python can get it from there.
     group = _dist.ProcessGroup(options.store, options.group_rank, options.group_size)
     meeting = ops.meet(group.boxed(), ranks, milliseconds, options.group_id, _dist.is_gloo_available())
-    for boxed in ops.gloo_groups(meeting):  # If the ranks are on several hosts.
+    # If the ranks are on several hosts.
+    for boxed, its_ranks in zip(ops.gloo_groups(meeting), ops.gloo_ranks(meeting), strict=True):
         part = _dist.ProcessGroup.unbox(boxed)
-        gloo = _make_gloo(part, options.timeout, ops.gloo_address(meeting))
+        gloo = _make_gloo(part, its_ranks, options.group_id, options.timeout, ops.gloo_address(meeting))
         part._register_backend(cpu, _dist.ProcessGroup.BackendType.GLOO, gloo)
     ops.set_backend(meeting)
     return group._get_backend(cpu)
