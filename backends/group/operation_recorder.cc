@@ -160,8 +160,9 @@ class Recorder {
     if (call.inputs >= 0) append_tensors(argument(call.inputs), inputs);
     if (call.outputs >= 0) append_tensors(argument(call.outputs), outputs);
 
-    const SizesText sizes(inputs.empty() ? outputs : inputs);
-    BegunOperation operation = described(call.op, *group, inputs.empty() ? outputs : inputs, sizes);
+    const Tensors& shown = inputs.empty() ? outputs : inputs;
+    const SizesText sizes(shown);
+    BegunOperation operation = described(call.op, *group, shown, sizes);
     if (call.kind == Kind::kPointToPoint) operation.sequence = 0;
     for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
       operation.elements += static_cast<std::uint64_t>(tensor.numel());
@@ -245,33 +246,29 @@ class Recorder {
   // Counts the collectives of each group; the counts of its ranks agree.
   std::uint64_t begin(BegunOperation& operation) {
     const std::lock_guard lock(mutex_);
-    RecordedGroup& group = recorded(operation.group);
-    operation.group = group.name;
-    if (operation.sequence != 0) operation.sequence = ++group.collectives;
+    Counted& group = counted(operation.group);
+    operation.group = group.first;
+    if (operation.sequence != 0) operation.sequence = ++group.second;
     return writer_->begin(operation);
   }
 
-  struct RecordedGroup {
-    std::string name;
-    std::uint32_t collectives = 0;
-  };
-  // `name` is that in LibTorch.
-  RecordedGroup& recorded(std::string_view name) {
-    const auto found = found_.find(name);
-    if (found != found_.end()) return *found->second;
-    const std::string with_suffix = std::string(name) + suffix_;
-    RecordedGroup& group =
-        groups_.try_emplace(with_suffix, RecordedGroup{.name = with_suffix}).first->second;
-    found_.emplace(name, &group);
-    return group;
+  // The name of a group, with the suffix, and how many collectives of it have begun.
+  using Counted = std::pair<const std::string, std::uint32_t>;
+  Counted& counted(std::string_view name) {
+    auto found = found_.find(name);
+    if (found == found_.end()) {
+      Counted& group = *collectives_.try_emplace(std::string(name) + suffix_).first;
+      found = found_.emplace(name, &group).first;
+    }
+    return *found->second;
   }
 
   const std::unique_ptr<OperationWriter> writer_;
   const Digests digests_;
   std::mutex mutex_;
-  std::string suffix_;                                        // Of the names of groups.
-  std::map<std::string, RecordedGroup> groups_;               // By their names with suffixes.
-  std::map<std::string, RecordedGroup*, std::less<>> found_;  // With this suffix, by names without.
+  std::string suffix_;  // Of the names of groups.
+  std::map<std::string, std::uint32_t> collectives_;
+  std::map<std::string, Counted*, std::less<>> found_;  // By the names without this suffix.
 };
 
 Recorder::Digests digests_wanted() {

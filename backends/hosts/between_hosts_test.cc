@@ -38,7 +38,7 @@ class WorkOfFuture : public c10d::Work {
   const FuturePtr future_;
 };
 
-// A rank whose barrier never ends on its own.
+// A rank whose barrier ends only when its connections are closed.
 class StuckBackend : public c10d::Backend {
  public:
   StuckBackend() : Backend(0, 2) {}

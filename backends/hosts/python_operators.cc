@@ -8,7 +8,7 @@
 //
 //     ops.share(tensor, group.boxed())  # It is then reduced in place.
 //
-// If the ranks are on one host, there are no parts.
+// Only ranks on several hosts have parts.
 //
 // A library of operators needs no headers of Python, and works with each version of Python.
 // libdistrun does not contain this file.

@@ -1,6 +1,6 @@
 // OperationWriter records the operations of this process where distrun launch reads them.
 //
-//     auto writer = OperationWriter::open(getenv("DISTRUN_OPERATIONS"));   // null: nobody reads
+//     auto writer = OperationWriter::open(getenv("DISTRUN_OPERATIONS"));   // null: it is not read
 //     const std::uint64_t number = writer->begin({.op = "all_reduce", …});
 //     …
 //     writer->end(number, {.at = now()});
@@ -28,7 +28,7 @@ inline constexpr const char* kOperationsVariable = "DISTRUN_OPERATIONS";
 
 OperationTime operation_time_now();
 
-// What is known of an Operation when it begins. begin() copies the texts and cuts long ones.
+// The facts of an Operation at its start. begin() copies the texts and cuts long ones.
 struct BegunOperation {
   std::string_view op;
   std::string_view dtype;
@@ -65,7 +65,7 @@ class OperationWriter {
   void end(std::uint64_t number, OperationTime at,
            const std::optional<BlockDigests>& output_digests = std::nullopt);
 
-  // For an operation that was begun with `tells_end`.
+  // For an operation that started with `tells_end`.
   void end_is_unknown(std::uint64_t number);
 
  private:

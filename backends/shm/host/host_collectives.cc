@@ -296,7 +296,7 @@ bool HostCollectives::all_reduce_in_place(std::byte* data, std::size_t count, co
     watch.check_failed();
     return true;
   } catch (...) {
-    // The others may go on, with the data as they are. If there is no memory to detach them,
+    // The others may go on, with the data as they are. If detaching them fails for want of memory,
     // check_failed() keeps what the program writes next from becoming a result.
     blocks_.detach(data);
     throw;
