@@ -80,6 +80,8 @@ function(distrun_folder name)
   endif()
   add_library(distrun_${name} ${kind} ${arg_SOURCES})
   add_library(distrun::${name} ALIAS distrun_${name})
+  # With -fPIC, GCC otherwise inlines no function that a shared library could replace.
+  target_compile_options(distrun_${name} PRIVATE -fno-semantic-interposition)
   set_target_properties(distrun_${name} PROPERTIES EXPORT_NAME ${name} INSTALL_RPATH "$ORIGIN;$<$<BOOL:${DISTRUN_LIBTORCH}>:${DISTRUN_LIBTORCH}/lib>")
   target_compile_features(distrun_${name} PUBLIC cxx_std_20)
   list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/distrun/")

@@ -1,6 +1,7 @@
 // The collectives of the ranks of one host, on bytes.
 //
-//     HostCollectives collectives(phases, names);
+//     HostCollectives collectives(phases, names, blocks, peers, /*have_cpus=*/true);
+//     collectives.meet(watch);
 //     collectives.all_reduce(data, count, {Element::kFloat32, Reduction::kSum}, watch);
 //
 // The first phase of a call compares what the ranks call, so that a call which differs is a
@@ -53,13 +54,15 @@ inline constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 
 class HostCollectives : public Collectives {
  public:
-  // `names` are the ranks' numbers in messages.
+  // `names` are the ranks' numbers in messages. `have_cpus`: whether the ranks may use at least as
+  // many CPUs as there are ranks; the same on all of them.
   HostCollectives(Phases& phases, const std::vector<int>& names, SharedBlocks& blocks,
-                  const PeerMemory* peers = nullptr)
+                  const PeerMemory& peers, bool have_cpus)
       : phases_(phases),
         names_(names),
         blocks_(blocks),
         peers_(peers),
+        have_cpus_(have_cpus),
         sources_(names.size()),
         in_place_(names.size()) {}
 
@@ -67,9 +70,8 @@ class HostCollectives : public Collectives {
   int ranks() const override { return phases_.ranks(); }
 
   // The first call of each rank, to find out whether all can read their peers' memory. Without it,
-  // data pass through the slots. `has_cpu`: whether this rank may use at least as many CPUs
-  // as there are ranks.
-  void meet(bool has_cpu, Watch& watch);
+  // data pass through the slots.
+  void meet(Watch& watch);
   bool reads_peers() const { return can_read_; }
 
   // Compares what the ranks call, in a phase that does nothing else: for a call that consists of
@@ -103,7 +105,15 @@ class HostCollectives : public Collectives {
   CallFacts facts_of(CallKind kind);
   CallFacts facts_of(CallKind kind, std::size_t count, const Reducing& how);
   void compare(const CallFacts& facts, Watch& watch);
-  void wait_and_compare(const CallFacts& mine, Watch& watch);
+  // Begins a phase, and returns this rank's slot.
+  std::byte* begin_phase(const CallFacts& facts, Watch& watch);
+  // After the first phase of a call is published.
+  void wait_and_compare(Watch& watch);
+  // For a call in which only the root's data are read: the other ranks' calls are compared when
+  // the next phase begins.
+  void wait_for_root_and_compare(int root, Watch& watch);
+  void compare_with_all() const;
+  void compare_with(int rank) const;
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                           const CallFacts& facts, Watch& watch);
   // Finds the data of all ranks, if they are in a block on each.
@@ -129,19 +139,23 @@ class HostCollectives : public Collectives {
   static Remote remote(ConstPart part, bool may_read);
   bool is_read(std::uint64_t bytes) const { return can_read_ && bytes > kReadBytes; }
   bool is_read(const Remote& part) const { return is_read(part.bytes) && part.address != 0; }
-  // The bits that all ranks pass. Takes one phase.
-  std::uint8_t common_bits(std::uint8_t mine, const CallFacts& facts, Watch& watch);
+  // Whether all ranks pass true. Takes one phase.
+  bool do_all(bool does_mine, const CallFacts& facts, Watch& watch);
   // Returns when all ranks have read. False if one could not: from then on, no rank reads.
   bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
   bool all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
                            const CallFacts& facts, Watch& watch);
-  // From the table in the first phase of an all_to_all.
+  // From a rank's table in the first phase of an all_to_all.
   Remote sent(int from, int to) const;
   struct Amounts {
     std::uint64_t in_slots = 0;  // The most that a rank sends to another.
     bool has_reads = false;
   };
-  Amounts check_sizes(const std::vector<Part>& outputs) const;
+  // Whether each rank sends so many bytes to each, which its table says, too.
+  bool do_all_send(std::uint64_t bytes) const;
+  // Both find what this rank receives.
+  Amounts expect_all(std::uint64_t bytes);
+  Amounts expect_by_tables(const std::vector<Part>& outputs);
   // How many bytes of a slot there are for each rank.
   std::size_t share_bytes() const;
 
@@ -150,11 +164,13 @@ class HostCollectives : public Collectives {
   Phases& phases_;
   const std::vector<int>& names_;
   SharedBlocks& blocks_;
-  const PeerMemory* const peers_;
+  const PeerMemory& peers_;
+  const bool have_cpus_;
   bool can_read_ = false;             // All ranks can; known to all.
-  bool have_cpus_ = false;            // All ranks have enough CPUs; known to all.
+  bool has_uncompared_ = false;       // Calls of ranks, in this phase.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
+  std::vector<Remote> received_;      // By the running all_to_all, from each rank.
   std::uint32_t calls_ = 0;
 };
 

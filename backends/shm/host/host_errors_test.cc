@@ -85,6 +85,53 @@ TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {
   EXPECT_THAT(errors, Each(AllOf(HasSubstr("4000000 bytes"), HasSubstr("2000000 bytes"))));
 }
 
+// Rank 1 calls only when the root's call has ended.
+TEST(HostErrorsTest, ABroadcastsRootDoesNotWaitAndItsNextCallComparesTheLastOne) {
+  std::latch has_sent(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes data(8);
+    if (rank == 1) has_sent.wait();
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
+      if (rank == 0) all.broadcast(data.data(), data.size(), 0, watch);
+      if (rank == 1) all.barrier(watch);
+    });
+    has_sent.count_down();
+    group.run(in_time(), [](Collectives& all, Watch& watch) { all.barrier(watch); });
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("call 2, barrier"), HasSubstr("call 2, broadcast"))));
+}
+
+// The second one sees the other's call, also if no call follows.
+TEST(HostErrorsTest, TwoRanksThatBelieveToBeTheRootOfABroadcastDiffer) {
+  std::latch has_sent(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes data(8);
+    if (rank == 1) has_sent.wait();
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
+      all.broadcast(data.data(), data.size(), rank, watch);
+    });
+    has_sent.count_down();
+  });
+  EXPECT_EQ(errors[0], "");
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("root 0"), HasSubstr("root 1")));
+}
+
+// The root and rank 2 agree, and rank 2 does not wait for rank 1.
+TEST(HostErrorsTest, RanksThatReceiveABroadcastCompareTheOthersInTheirNextCall) {
+  std::latch has_received(1);
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    Bytes data = bytes_of_rank(rank, 0, 8);
+    if (rank == 1) has_received.wait();
+    group.run(in_time(), [&](Collectives& all, Watch& watch) {
+      all.broadcast(data.data(), rank == 1 ? 4 : 8, 0, watch);
+    });
+    EXPECT_EQ(data, bytes_of_rank(0, 0, 8));
+    if (rank == 2) has_received.count_down();
+    group.run(in_time(), [](Collectives& all, Watch& watch) { all.barrier(watch); });
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("broadcast of 8 bytes"), HasSubstr("of 4 bytes"))));
+}
+
 TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
   const auto errors = run_as_ranks(2, [](HostGroup& group, int rank) {
     group.run(in_time(), [&](Collectives& all, Watch& watch) {

@@ -10,7 +10,6 @@
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
 #include "common/deadline.h"
-#include "common/os/cpu_set.h"
 #include "common/os/tick_clock.h"
 #include "common/text/rank_list.h"
 
@@ -50,7 +49,7 @@ std::vector<RankMemory*> memories_of(const std::vector<RankRegion>& regions) {
 class HostGroup::Running {
  public:
   explicit Running(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
-  ~Running() { flag_ = false; }
+  ~Running() { flag_.store(false, std::memory_order_release); }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
@@ -142,13 +141,11 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
     if (!region) return failed(region.error());
     regions.push_back(std::move(*region));
   }
-  const int cpus = std::max(static_cast<int>(usable_cpus().size()), 1);
+  const int cpus = count_cpus(regions);
   std::unique_ptr<HostGroup> group(new HostGroup(rank, std::move(names), sizes, std::move(regions),
-                                                 std::move(presences), std::move(processes),
-                                                 wait_policy(ranks, cpus)));
+                                                 std::move(presences), std::move(processes), cpus));
   try {
-    group->run_on_host(deadline,
-                       [&](HostCollectives& all, Watch& watch) { all.meet(ranks <= cpus, watch); });
+    group->run_on_host(deadline, [](HostCollectives& all, Watch& watch) { all.meet(watch); });
   } catch (const HostError& error) {
     return Error{ErrorKind::kSystem, error.what()};
   }
@@ -157,14 +154,14 @@ Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int ran
 
 HostGroup::HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
                      std::vector<RankRegion> regions, std::vector<UniqueFd> presences,
-                     std::vector<pid_t> processes, WaitPolicy policy)
+                     std::vector<pid_t> processes, int cpus)
     : regions_(std::move(regions)),
       ranks_(rank, std::move(names), memories_of(regions_), std::move(presences)),
-      phases_(ranks_.memories(), sizes, rank, policy),
+      phases_(ranks_.memories(), sizes, rank, wait_policy(ranks_.count(), cpus)),
       blocks_(regions_, rank),
       peers_(std::move(processes)),
-      collectives_(phases_, ranks_.names(), blocks_, &peers_),
-      mailbox_(std::make_unique<Mailbox>(ranks_, sizes, policy)) {}
+      collectives_(phases_, ranks_.names(), blocks_, peers_, /*have_cpus=*/ranks_.count() <= cpus),
+      mailbox_(std::make_unique<Mailbox>(ranks_, sizes, wait_policy(ranks_.count(), cpus))) {}
 
 HostGroup::~HostGroup() {
   mailbox_.reset();

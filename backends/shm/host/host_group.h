@@ -67,7 +67,7 @@ class HostGroup : public RankGroup {
 
   HostGroup(int rank, std::vector<int> names, const MemorySizes& sizes,
             std::vector<RankRegion> regions, std::vector<UniqueFd> presences,
-            std::vector<pid_t> processes, WaitPolicy policy);
+            std::vector<pid_t> processes, int cpus);
   // Tells the other ranks, and ends all later calls.
   void fail(const HostError& error);
   void wake_everybody() const;

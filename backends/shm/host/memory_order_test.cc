@@ -45,7 +45,8 @@ struct Rank {
         ranks(me, names, memories, std::vector<UniqueFd>(memories.size())),
         phases(memories, sizes, me, policy),
         blocks(regions, me),
-        collectives(phases, ranks.names(), blocks),
+        peers(std::vector<pid_t>(memories.size())),
+        collectives(phases, ranks.names(), blocks, peers, /*have_cpus=*/true),
         mailbox(ranks, sizes, policy) {}
 
   static std::vector<int> numbers(int count) {
@@ -58,6 +59,7 @@ struct Rank {
   HostRanks ranks;
   Phases phases;
   SharedBlocks blocks;
+  PeerMemory peers;
   HostCollectives collectives;
   Mailbox mailbox;
 };

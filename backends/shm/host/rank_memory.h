@@ -58,6 +58,9 @@ enum class RankState : std::uint32_t {
   kAborted,  // The group was aborted in the middle of a collective.
 };
 
+// For 8,192 CPUs, the most that Linux supports.
+inline constexpr std::size_t kCpuWords = 128;
+
 struct alignas(kApartBytes) Heading {
   std::uint64_t magic = 0;
   std::uint32_t version = 0;
@@ -66,13 +69,15 @@ struct alignas(kApartBytes) Heading {
   std::uint32_t unused = 0;
   std::uint64_t slot_bytes = 0;
   std::uint64_t ring_bytes = 0;
+  // The CPUs that the rank may use, a bit for each. Written before other ranks map the memory.
+  std::array<std::uint64_t, kCpuWords> cpus{};
   std::atomic<RankState> state = RankState::kAlive;
   // Why a collective failed on this rank; written before the state. Ends with a zero.
   std::array<char, 512> reason{};
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 3;
+inline constexpr std::uint32_t kRankMemoryVersion = 4;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {

@@ -1,6 +1,10 @@
 #include "backends/shm/host/rank_region.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <new>
 
 #include <fcntl.h>
@@ -10,6 +14,7 @@
 #include <unistd.h>
 
 #include "backends/shm/host/text_of.h"
+#include "common/os/cpu_set.h"
 
 namespace distrun::shm {
 
@@ -39,6 +44,18 @@ Result<RankMemory*> map_file(int file, std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (address == MAP_FAILED) return failed("mmap", bytes);
   return static_cast<RankMemory*>(address);
+}
+
+using CpuWords = std::array<std::uint64_t, kCpuWords>;
+constexpr std::size_t kWordBits = 64;
+
+CpuWords words_of(const CpuSet& cpus) {
+  CpuWords words{};
+  for (const int cpu : cpus) {
+    const auto at = static_cast<std::size_t>(cpu);
+    if (at < kCpuWords * kWordBits) words[at / kWordBits] |= std::uint64_t{1} << (at % kWordBits);
+  }
+  return words;
 }
 
 Error strange(int rank, const std::string& what) {
@@ -73,6 +90,7 @@ Result<RankRegion> RankRegion::create(int rank, const MemorySizes& sizes) {
   made->heading.ranks = sizes.ranks;
   made->heading.slot_bytes = sizes.slot_bytes;
   made->heading.ring_bytes = sizes.ring_bytes;
+  made->heading.cpus = words_of(usable_cpus());
   made->heading.magic = kRankMemoryMagic;
   return RankRegion(std::move(file), made, bytes);
 }
@@ -105,6 +123,16 @@ Result<RankRegion> RankRegion::map(UniqueFd file, int rank, const MemorySizes& s
 
 RankRegion::~RankRegion() {
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
+}
+
+int count_cpus(const std::vector<RankRegion>& regions) {
+  int count = 0;
+  for (std::size_t at = 0; at < kCpuWords; ++at) {
+    std::uint64_t word = 0;
+    for (const RankRegion& each : regions) word |= each.memory().heading.cpus[at];
+    count += std::popcount(word);
+  }
+  return std::max(count, 1);
 }
 
 }  // namespace distrun::shm

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "backends/shm/host/rank_memory.h"
 #include "common/os/unique_fd.h"
@@ -21,7 +22,7 @@ namespace distrun::shm {
 // Thread safety: one thread at a time; the memory is for all.
 class RankRegion {
  public:
-  // With all memory of the cells and slots allocated.
+  // With all memory of the cells and slots allocated, and with the CPUs of this thread.
   static Result<RankRegion> create(int rank, const MemorySizes& sizes);
   static Result<RankRegion> map(UniqueFd file, int rank, const MemorySizes& sizes);
 
@@ -45,5 +46,9 @@ class RankRegion {
   RankMemory* memory_;
   std::size_t bytes_;
 };
+
+// How many CPUs the ranks may use together: each may be bound to its own. The same on all ranks,
+// and at least 1.
+int count_cpus(const std::vector<RankRegion>& regions);
 
 }  // namespace distrun::shm

@@ -1,6 +1,10 @@
 #include "backends/shm/host/rank_region.h"
 
 #include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -8,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "common/os/cpu_set.h"
 
 namespace distrun::shm {
 namespace {
@@ -100,6 +106,35 @@ TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
             "share 36864 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
+}
+
+// Made by a thread that is bound to the CPU.
+RankRegion region_on(int cpu, int rank) {
+  std::optional<RankRegion> region;
+  std::thread([&] {
+    ASSERT_TRUE(CpuMask({cpu}).bind_this_thread());
+    region.emplace(RankRegion::create(rank, kSizes).value());
+  }).join();
+  return std::move(*region);
+}
+
+TEST(RankRegionTest, RanksThatAreBoundToTheirOwnCpusHaveThemTogether) {
+  const CpuSet usable = usable_cpus();
+  if (usable.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const int first = *usable.begin(), last = *usable.rbegin();
+  std::vector<RankRegion> regions;
+  regions.push_back(region_on(first, 0));
+  EXPECT_EQ(count_cpus(regions), 1);
+  regions.push_back(region_on(first, 1));
+  EXPECT_EQ(count_cpus(regions), 1) << "both ranks use the same CPU";
+  regions.push_back(region_on(last, 2));
+  EXPECT_EQ(count_cpus(regions), 2);
+}
+
+TEST(RankRegionTest, ARankThatIsNotBoundHasAllCpus) {
+  std::vector<RankRegion> regions;
+  regions.push_back(RankRegion::create(0, kSizes).value());
+  EXPECT_EQ(count_cpus(regions), static_cast<int>(usable_cpus().size()));
 }
 
 }  // namespace
