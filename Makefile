@@ -30,7 +30,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check gpu-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick shm-check arm64-check docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions cuda cuda-check gpu-check ninja-cuda debian-versions launcher test soak mutation bench check check-packages check-quick shm-check arm64-check engines test-engines docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -41,7 +41,8 @@ help:
 	  'make deb       dist/*.deb: Debian packages of the program, its libraries, its symbols' \
 	  'make tarball   dist/distrun-VERSION-….tar.gz: the same files in one folder' \
 	  'make test      build everything and run every test' \
-	  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
+	  'make test-engines  distrun launch in a real Slurm, Open MPI and MPICH, which it installs' \
+  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, collectives, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
@@ -97,6 +98,16 @@ test: build
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
 	@$(call say,and three times what kills processes)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2 -R 'Launch(Fault|Terminal|Nodes)Test' --repeat until-fail:3 | grep -v -e ' Start ' -e ' Passed '
+
+# What the tests of engines run: without it, they are skipped.
+engines: packages
+	@cmake/setup.sh packages engines libtorch
+	@cmake/setup.sh mpi openmpi mpich
+
+test-engines: engines launcher
+	@$(call say,testing distrun in engines)
+	@/usr/bin/python3 -B testsuites/engines/slurm_test.py --all $(BUILD)/distrun
+	@for mpi in openmpi mpich; do /usr/bin/python3 -B testsuites/engines/mpi_test.py $(BUILD)/distrun $$mpi .deps/mpi-$$mpi; done
 
 soak: build
 	@cmake/setup.sh packages soak

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/env_command.h"
 #include "cli/flags.h"
 #include "cli/launch_command.h"
 #include "cli/near_miss.h"
@@ -156,6 +157,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   TopCommand top(app);
   TestCommand test(app);
   ReplayCommand replay(app);
+  EnvCommand env(app);
   CLI::App& help = *app.add_subcommand(kHelpCommand, "Print the help of a command.");
   help.formatter(std::make_shared<HelpFormatter>("distrun help [COMMAND...]"));
   help.footer("Examples:\n  distrun help launch\n  distrun help store get");
@@ -166,7 +168,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   }
 
   const auto commands =
-      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test, &replay});
+      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test, &replay, &env});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });
@@ -198,6 +200,8 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   try {
     app.parse(std::move(reversed));
     chosen()->check(environment);
+  } catch (const SaidByTask0&) {
+    return kExitUsage;
   } catch (const CLI::CallForHelp&) {
     out << innermost(app).help();
     return 0;

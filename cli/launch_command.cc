@@ -60,7 +60,8 @@ Examples:
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
   {0} --nproc-per-node 2 --dry-run train.py
 
-Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
+Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/engines.md, docs/errors.md,
+docs/exit-codes.md)";
 
 constexpr const char* kProgram =
     R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
@@ -153,6 +154,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "save-digests", flags_.save_digests);
   bind_flag(*command_, "compare-digests", flags_.compare_digests);
   bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
+  bind_flag(*command_, "heartbeat", flags_.heartbeat);
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
   flags_.log.add_to(*command_);
@@ -184,6 +186,8 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   auto line = split_command_line(launch_flags(), arguments, environment);
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
   line_ = std::move(*line);
+  given_ = line_;
+  placed_ = place_by_engine(line_, environment);
   if (const GivenFlag* flag = line_.find("print-completion")) {
     throw CompletionAsked{completion_script(*flag, flags_.as_torchrun)};
   }
@@ -200,7 +204,25 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
 }
 
 void LaunchCommand::check(const Environment& environment) {
+  if (placed_.error) {
+    if (!placed_.tells_error) throw SaidByTask0{};
+    throw CLI::ParseError(placed_.error->message, kExitUsage);
+  }
+  const bool is_placed = placed_.place.mode != EngineMode::kAlone;
+  if (is_placed) {
+    flags_.engine = placed_.facts->engine;
+    flags_.task = placed_.place.task;
+    for (std::string* file : {&flags_.html, &flags_.trace, &flags_.record, &flags_.save_digests}) {
+      *file = file_of_task(*file, *placed_.facts->task.value);
+    }
+  }
   options_ = launch_options(flags_, line_, this_machine(environment), environment);
+  if (is_placed) {
+    options_.log.host = placed_.facts->host.value.value_or(options_.log.host);
+  }
+  if (placed_.facts && options_.nproc_per_node == 1) {
+    options_.engine_socket = placed_.facts->socket.value;
+  }
 }
 
 int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& console) {
@@ -219,7 +241,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     out << dry_run_text(*plan) << std::flush;
     return 0;
   }
-  LaunchContext context{.in = input_of_workers(), .host = host_name()};
+  LaunchContext context{.in = input_of_workers(), .host = options_.log.host};
   auto reports = LaunchReports::open(flags_, *plan, context.host);
   if (!reports) return fail(reports.error());
   RecordedStream recorded(console, Printed::kStderr, (*reports)->recording());
@@ -269,7 +291,7 @@ RecordingFacts LaunchCommand::recording_facts(int status) const {
   RecordingFacts facts = facts_of_this_process();
   facts.command = words_;
   facts.rerun = {words_.begin(), words_.begin() + (flags_.as_torchrun ? 1 : 2)};
-  for (const auto& [name, given] : line_.flags) {
+  for (const auto& [name, given] : given_.flags) {
     if (writes_a_report(name)) continue;
     const bool has_value = command_->get_option("--" + name)->get_items_expected_max() > 0;
     facts.rerun.push_back(has_value ? "--" + name + '=' + given.value : "--" + name);

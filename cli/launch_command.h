@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/command_line.h"
+#include "cli/engine_flags.h"
 #include "cli/launch_options.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/driver.h"
@@ -20,6 +21,9 @@ namespace distrun {
 struct CompletionAsked {
   std::string script;
 };
+
+// The flags contradict the engine, and the distrun of its task 0 says so.
+struct SaidByTask0 {};
 
 class LaunchCommand : public CliCommand {
  public:
@@ -45,6 +49,8 @@ class LaunchCommand : public CliCommand {
   const std::string name_;
   std::vector<std::string> words_;  // The command as it was given.
   CommandLine line_;
+  CommandLine given_;  // line_, without what an engine gave.
+  PlacedByEngine placed_;
   LaunchFlags flags_;
   LaunchOptions options_;
 };

@@ -83,6 +83,8 @@ LaunchOptions OptionsBuilder::build() {
   options_.digest_inputs = !flags_.save_digests.empty() || !flags_.compare_digests.empty();
   options_.digest = flags_.digest || options_.digest_inputs;
   options_.display_map = flags_.display_map;
+  options_.engine = flags_.engine;
+  options_.task = flags_.task;
   options_.role = flags_.role;
   options_.run_id = flags_.run_id;
   options_.virtual_local_rank = flags_.virtual_local_rank;
@@ -169,7 +171,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
                                       said("standalone"), said("nnodes"), flags_.nnodes),
                           kExitUsage);
   }
-  if (flags.backend == RdzvBackend::kC10d) {
+  if (flags.backend == RdzvBackend::kC10d && flags_.engine.empty()) {
     refuse("rdzv-backend",
            "c10d is not supported with several nodes yet; remove this flag and give --node-rank");
   }
@@ -192,7 +194,10 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
 }
 
 void OptionsBuilder::take_log() {
-  options_.log = flags_.log.choice(line_, environment_, options_.nproc_per_node);
+  const auto& task = options_.task;
+  options_.log =
+      flags_.log.choice(line_, environment_, task ? task->local_ranks : options_.nproc_per_node);
+  if (task) options_.log = log_choice_of(options_.log, LocalRank(task->local_rank));
   options_.log.host = host_name();
   take_result_files();
 }
@@ -236,6 +241,10 @@ void OptionsBuilder::take_metrics() {
            "has no effect without --metrics-port; give a port, or 0 for a free one");
   }
   options_.metrics_port = taken("metrics-port", parse_number<std::uint16_t>(flags_.metrics_port));
+  if (options_.task && options_.task->local_ranks > 1 && *options_.metrics_port != 0) {
+    refuse("metrics-port", fmt::format("{} tasks of this node cannot share a port; give 0",
+                                       options_.task->local_ranks));
+  }
   options_.metrics_host = taken("metrics-host", parse_host(flags_.metrics_host));
   if (!is_numeric(options_.metrics_host)) {
     refuse("metrics-host", fmt::format("'{}' is not an IPv4 or IPv6 address; 0.0.0.0 is "
@@ -263,6 +272,11 @@ void OptionsBuilder::take_times() {
     options_.shutdown_timeout = seconds_from(kTorchsVariable, *variable);
   } else {
     options_.shutdown_timeout = seconds_from("--shutdown-timeout", flags_.shutdown_timeout);
+  }
+  options_.heartbeat = seconds_from("--heartbeat", flags_.heartbeat);
+  constexpr std::chrono::milliseconds kHeartbeatMin(100);
+  if (options_.heartbeat.count() != 0 && options_.heartbeat < kHeartbeatMin) {
+    refuse("heartbeat", flags_.heartbeat + " is less than 0.1; give at least 0.1, or 0 for none");
   }
   const bool has_timeout = line_.find("timeout") != nullptr || !flags_.timeout.empty();
   if (has_timeout) options_.timeout = some_seconds_from("--timeout", flags_.timeout);

@@ -8,6 +8,7 @@
 //     const LaunchOptions options = launch_options(flags, line, machine, environment);
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/command_line.h"
@@ -21,6 +22,8 @@ namespace distrun {
 // The value of each flag as text, or whether it is given.
 struct LaunchFlags {
   bool as_torchrun = false;  // distrun runs under the name torchrun.
+  std::string engine;        // LaunchOptions::engine and task.
+  std::optional<TaskPlace> task;
   std::string nproc_per_node = "1", nnodes = "1", node_rank = "0", max_restarts = "0";
   bool standalone = false;
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_conf;
@@ -30,8 +33,8 @@ struct LaunchFlags {
   bool display_map = false;
   bool collectives = false, digest = false;
   std::string role = "default";
-  std::string shutdown_timeout = "30", monitor_interval = "0.1";  // Seconds.
-  std::string timeout, hang_after;                                // Seconds; empty: none.
+  std::string shutdown_timeout = "30", heartbeat = "5", monitor_interval = "0.1";  // Seconds.
+  std::string timeout, hang_after;  // Seconds; empty: none.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   std::string numa_binding;

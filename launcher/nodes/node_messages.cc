@@ -34,7 +34,8 @@ MessageJson json_of(const NodesVerdict& verdict) {
           {"host", cut(verdict.host, kNodeNameBytesMax)},
           {"headline", cut(verdict.headline, kHeadlineBytesMax)},
           {"details", cut_to_lines(verdict.details, kDetailsBytesMax)},
-          {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)}};
+          {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)},
+          {"is_of_node_0", verdict.is_of_node_0}};
 }
 
 struct ToJson {
@@ -47,6 +48,7 @@ struct ToJson {
             {"workers", m.workers},
             {"max_restarts", m.max_restarts},
             {"hang_after_ms", m.hang_after_ms},
+            {"heartbeat_ms", m.heartbeat_ms},
             {"records", m.records},
             {"role", cut(m.role, kNodeNameBytesMax)},
             {"host", cut(m.host, kNodeNameBytesMax)}};
@@ -121,7 +123,8 @@ NodesVerdict verdict_from(const MessageJson& message) {
           .host = text(object, "host"),
           .headline = text(object, "headline"),
           .details = text(object, "details"),
-          .notes = text(object, "notes")};
+          .notes = text(object, "notes"),
+          .is_of_node_0 = object.at("is_of_node_0").get<bool>()};
 }
 
 StartNode start_from(const MessageJson& object) {
@@ -145,6 +148,7 @@ JoinRequest join_from(const MessageJson& object) {
   join.workers = number(object, "workers", 1, 1 << 16);
   join.max_restarts = number(object, "max_restarts", 0);
   join.hang_after_ms = number(object, "hang_after_ms", 0, std::numeric_limits<int>::max());
+  join.heartbeat_ms = number(object, "heartbeat_ms", 0, std::numeric_limits<int>::max());
   join.records = text(object, "records");
   join.role = text(object, "role");
   join.host = text(object, "host");

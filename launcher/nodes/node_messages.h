@@ -39,7 +39,7 @@
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 4;
+inline constexpr int kNodeProtocol = 5;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
@@ -52,6 +52,7 @@ struct JoinRequest {
   int workers = 1;  // On this node.
   int max_restarts = 0;
   int hang_after_ms = 0;  // --hang-after; 0: none.
+  int heartbeat_ms = 0;   // --heartbeat; 0: none.
   std::string records;    // The flag that makes its workers record values; may be empty.
   std::string role;
   std::string host;  // Its name in messages to users.

@@ -53,10 +53,12 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                   .workers = 4,
                   .max_restarts = 2,
                   .hang_after_ms = 1500,
+                  .heartbeat_ms = 500,
                   .records = "--digest",
                   .role = "trainer",
                   .host = "gpu-7"},
       JoinAccepted{"gpu-6"},
+      FinishNode{NodesVerdict{.status = 125, .headline = "lost", .is_of_node_0 = false}},
       JoinRefused{"node 1 is here already"},
       NodeFailed{.attempt = 2, .may_restart = true, .verdict = kVerdict},
       NodeQuiet{.attempt = 2, .is_quiet = false},
@@ -110,7 +112,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 4, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "records": "", "role": "", "host": "")";
+      R"("protocol": 5, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "",
            "hello",

@@ -14,9 +14,12 @@ namespace distrun {
 
 namespace {
 
+std::string flag_seconds(std::chrono::milliseconds time) {
+  return fmt::format("{:g}", std::chrono::duration<double>(time).count());
+}
+
 std::string hang_after_text(std::chrono::milliseconds limit) {
-  if (limit.count() == 0) return "no --hang-after";
-  return fmt::format("--hang-after {:g}", std::chrono::duration<double>(limit).count());
+  return limit.count() == 0 ? "no --hang-after" : "--hang-after " + flag_seconds(limit);
 }
 
 std::string records_text(const std::string& flag) {
@@ -73,6 +76,11 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has {}, node 0 has {}",
                        hang_after_text(std::chrono::milliseconds(request.hang_after_ms)),
                        hang_after_text(options_.hang_after));
+  }
+  if (request.heartbeat_ms != options_.heartbeat.count()) {
+    return fmt::format("it has --heartbeat {}, node 0 has {}",
+                       flag_seconds(std::chrono::milliseconds(request.heartbeat_ms)),
+                       flag_seconds(options_.heartbeat));
   }
   if (request.records != options_.records) {
     return fmt::format("it has {}, node 0 has {}", records_text(request.records),
@@ -192,10 +200,12 @@ void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
   node->state = State::kLost;
   if (phase_ == Phase::kRunning) {
     if (before == State::kSucceeded) return stop_if_all_have_succeeded();
+    const Node& blamed = event.is_by_node_0 ? nodes_.front() : *node;
     return stop({.status = kExitInternal,
-                 .node = number(*node),
-                 .host = node->request.host,
-                 .headline = "lost: " + event.reason},
+                 .node = number(blamed),
+                 .host = blamed.request.host,
+                 .headline = "lost: " + event.reason,
+                 .is_of_node_0 = !event.is_by_node_0},
                 /*may_restart=*/false, now);
   }
   if (phase_ != Phase::kStopping) return;

@@ -49,6 +49,7 @@ struct NodeReported {
 struct NodeLost {  // Its connection has ended, or it sent an invalid message.
   NodePeer peer;
   std::string reason;
+  bool is_by_node_0 = false;  // It has given up node 0, and says so itself.
 };
 struct NodesTick {};
 using NodeEvent = std::variant<NodeAsked, NodeReported, NodeLost, NodesTick>;
@@ -81,6 +82,7 @@ class NodesCoordinator {
     std::string run_id;
     int max_restarts = 0;
     std::chrono::milliseconds hang_after{0};  // 0: never.
+    std::chrono::milliseconds heartbeat{0};   // 0: none.
     std::string records;                      // JoinRequest::records.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     // From StopNode on; must exceed the time that a node needs to end its workers.
@@ -96,6 +98,9 @@ class NodesCoordinator {
   // When to call step(NodesTick{}, now).
   std::optional<TimePoint> next_deadline() const { return deadline_; }
 
+  // "node 1 (gpu-1)"
+  std::string name(int node) const { return name(nodes_[static_cast<std::size_t>(node)]); }
+
   // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) have joined", or empty.
   std::string missing() const;
 
@@ -105,6 +110,7 @@ class NodesCoordinator {
   // Complete when all nodes have joined.
   std::vector<RanksOfNode> ranks() const;
 
+  bool is_stopping() const { return phase_ == Phase::kStopping; }
   bool is_finished() const { return phase_ == Phase::kFinished; }
 
  private:

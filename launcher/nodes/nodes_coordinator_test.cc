@@ -172,6 +172,8 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
   EXPECT_THAT(refused([](auto& r) { r.max_restarts = 1; }), HasSubstr("it has --max-restarts 1"));
   EXPECT_THAT(refused([](auto& r) { r.hang_after_ms = 1500; }),
               HasSubstr("it has --hang-after 1.5, node 0 has no --hang-after"));
+  EXPECT_THAT(refused([](auto& r) { r.heartbeat_ms = 500; }),
+              HasSubstr("it has --heartbeat 0.5, node 0 has 0"));
   EXPECT_THAT(refused([](auto& r) { r.records = "--digest"; }),
               HasSubstr("it has --digest, node 0 has no --digest"));
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
@@ -232,6 +234,15 @@ TEST_F(NodesCoordinatorTest, LostNodeEndsTheRun) {
   EXPECT_THAT(loses(1), ElementsAre("stop 125 to 0"));
   EXPECT_THAT(reports(0, NodeStopped{}), ElementsAre("finish 125 to 0"));
   EXPECT_EQ(describe(verdict_), "node 1 (host1): lost: its connection has ended");
+}
+
+TEST_F(NodesCoordinatorTest, ANode0ThatTheOthersHaveGivenUpIsTheCause) {
+  start(2);
+  EXPECT_THAT(step(NodeLost{1, "it did nothing for 60 s", /*is_by_node_0=*/true}),
+              ElementsAre("stop 125 to 0"));
+  reports(0, NodeStopped{});
+  EXPECT_EQ(describe(verdict_), "node 0 (host0): lost: it did nothing for 60 s");
+  EXPECT_FALSE(verdict_.is_of_node_0);
 }
 
 TEST_F(NodesCoordinatorTest, FailureReportedBeforeLossIsTheVerdict) {

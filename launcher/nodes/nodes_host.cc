@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/nodes/clock_offset.h"
+#include "launcher/nodes/heartbeat.h"
 
 namespace distrun {
 
@@ -34,6 +35,7 @@ NodesCoordinator::Options coordinator_options(const JoinRequest& own,
           .run_id = own.run_id,
           .max_restarts = own.max_restarts,
           .hang_after = std::chrono::milliseconds(own.hang_after_ms),
+          .heartbeat = std::chrono::milliseconds(own.heartbeat_ms),
           .records = own.records,
           .join_timeout = options.join_timeout,
           .stop_timeout = options.stop_timeout};
@@ -65,6 +67,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     std::int64_t question = 0;  // The last one.
     bool waits = false;         // For its answer.
     NodesCoordinator::TimePoint asked, answered;
+    Heartbeat heartbeat;
   };
 
   asio::io_context& io;
@@ -109,6 +112,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     moved.mapped().channel->send(JoinAccepted{own.host});
     moved.mapped().node = action.node;
     moved.mapped().answered = now();
+    moved.mapped().heartbeat = Heartbeat(options.heartbeat, now());
     ask_time(joined.insert(std::move(moved)).position->second);
   }
 
@@ -120,7 +124,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void ask_times() {
-    questions.expires_after(kQuestionPause);
+    questions.expires_after(pause_of(options.heartbeat, kQuestionPause));
     questions.async_wait([self = shared_from_this()](error_code error) {
       if (error || self->closed) return;
       std::vector<NodePeer> all;
@@ -128,9 +132,28 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
       for (const NodePeer number : all) {  // Asking may end the connection.
         const auto found = self->joined.find(number);
         if (found != self->joined.end() && !found->second.waits) self->ask_time(found->second);
+        self->look_after(number);
       }
       self->ask_times();
     });
+  }
+
+  // Notices a node that is frozen, or whose network loses everything.
+  void look_after(NodePeer number) {
+    const auto found = joined.find(number);
+    if (found == joined.end()) return;
+    Peer& peer = found->second;
+    const std::string name = coordinator.name(peer.node);
+    switch (peer.heartbeat.look(now())) {
+      case Heartbeat::Finding::kNothing:
+        return;
+      case Heartbeat::Finding::kSilent:
+        return notice(name + " has been silent for " + peer.heartbeat.silence_text());
+      case Heartbeat::Finding::kBack:
+        return notice(name + " answers again");
+      case Heartbeat::Finding::kLost:
+        return turn_out(number, peer.heartbeat.loss_text());
+    }
   }
 
   void handle(NodePeer number, const TellTime& answer) {
@@ -265,6 +288,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void received(NodePeer peer, const NodeMessage& message) {
+    if (const auto its = joined.find(peer); its != joined.end()) its->second.heartbeat.heard(now());
     if (strangers.count(peer) > 0) {
       if (const auto* request = std::get_if<JoinRequest>(&message)) {
         return step(NodeAsked{peer, *request});
@@ -289,7 +313,13 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
 
   void ended(NodePeer peer, const std::string& reason) {
     if (strangers.count(peer) > 0) return drop_stranger(peer, reason);
-    if (joined.erase(peer) > 0) step(NodeLost{peer, reason});
+    const auto its = joined.extract(peer);
+    if (its.empty()) return;
+    const Heartbeat& heartbeat = its.mapped().heartbeat;
+    if (heartbeat.was_stopped(now())) {
+      return step(NodeLost{peer, heartbeat.own_loss_text(now()), /*is_by_node_0=*/true});
+    }
+    step(NodeLost{peer, reason});
   }
 
   void drop_stranger(NodePeer peer, const std::string& reason) {
@@ -299,14 +329,26 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
                " is not a node of this run: " + reason);
   }
 
-  // After `time`, reports what node 0 waits for.
+  // After `time`, reports what node 0 waits for. Does not wait longer for silent nodes to stop.
   void be_patient(std::chrono::milliseconds time) {
     patience.expires_after(time);
     patience.async_wait([self = shared_from_this()](error_code error) {
       if (error || self->closed) return;
+      if (self->coordinator.is_stopping()) self->turn_out_silent();
       const std::string awaited = self->coordinator.awaited();
       if (!awaited.empty()) self->notice("waiting for " + awaited);
     });
+  }
+
+  // Nodes that do not answer will not end their workers either.
+  void turn_out_silent() {
+    std::vector<NodePeer> silent;
+    for (const auto& [number, peer] : joined) {
+      if (now() - peer.answered > options.silence) silent.push_back(number);
+    }
+    for (const NodePeer number : silent) {
+      if (joined.contains(number)) turn_out(number, "it does not answer");
+    }
   }
 
   void join() {

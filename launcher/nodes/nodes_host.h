@@ -35,6 +35,7 @@ class NodesHost : public Nodes {
     std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
     // A node that has not answered for so long is silent.
     std::chrono::milliseconds silence = std::chrono::milliseconds(2500);
+    std::chrono::milliseconds heartbeat = std::chrono::seconds(5);  // See heartbeat.h; 0: none.
   };
 
   // `own` is node 0's request; the others must agree with it.

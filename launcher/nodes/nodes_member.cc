@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "launcher/nodes/heartbeat.h"
 #include "launcher/nodes/name_look_up.h"
 #include "launcher/nodes/node_channel.h"
 #include "launcher/nodes/operation_outbox.h"
@@ -46,7 +47,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
         socket(loop),
         attempt_timer(loop),
         join_timer(loop),
-        patience(loop) {}
+        patience(loop),
+        looks(loop) {}
 
   enum class Phase { kConnecting, kAsking, kJoined, kStarted, kOver };
 
@@ -58,7 +60,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   tcp::socket socket;
   std::optional<NameLookUp> look_up;
   std::shared_ptr<NodeChannel> channel;
-  asio::steady_timer attempt_timer, join_timer, patience;
+  asio::steady_timer attempt_timer, join_timer, patience, looks;
+  Heartbeat heartbeat;  // Of node 0.
   milliseconds pause = kFirstPause;
   std::string last_reason;  // Why node 0 was not reached.
   std::string host;         // Node 0's name.
@@ -169,7 +172,31 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
             options.address.text(), reason));
   }
 
+  void look_after_node_0() {
+    constexpr milliseconds kPauseMax(1000);
+    after(looks, pause_of(options.heartbeat, kPauseMax), [](Impl& impl) {
+      if (!impl.channel || (impl.phase != Phase::kJoined && impl.phase != Phase::kStarted)) return;
+      switch (impl.heartbeat.look(now())) {
+        case Heartbeat::Finding::kNothing:
+          break;
+        case Heartbeat::Finding::kSilent:
+          impl.notice(impl.node_0() + " has been silent for " + impl.heartbeat.silence_text());
+          break;
+        case Heartbeat::Finding::kBack:
+          impl.notice(impl.node_0() + " answers again");
+          break;
+        case Heartbeat::Finding::kLost:
+          impl.channel->close();
+          return impl.ended({ErrorKind::kTimedOut, impl.heartbeat.loss_text()});
+      }
+      impl.look_after_node_0();
+    });
+  }
+
+  static std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
+
   void received(const NodeMessage& message) {
+    heartbeat.heard(now());
     if (phase == Phase::kAsking) {
       if (const auto* accepted = std::get_if<JoinAccepted>(&message)) return accept(*accepted);
       if (const auto* refused = std::get_if<JoinRefused>(&message)) {
@@ -197,6 +224,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   void accept(const JoinAccepted& accepted) {
     phase = Phase::kJoined;
     host = accepted.host;
+    heartbeat = Heartbeat(options.heartbeat, now());
+    look_after_node_0();
     pause = kFirstPause;
     for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
   }
@@ -216,10 +245,18 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       notice("waiting for " + node_0() + " again: " + reason);
       return try_again(reason);
     }
-    handlers.on_order(StopNode{
-        attempt,
-        /*is_last=*/true,
-        {.status = kExitInternal, .node = 0, .host = host, .headline = "lost: " + reason}});
+    NodesVerdict verdict{.status = kExitInternal,
+                         .node = 0,
+                         .host = host,
+                         .headline = "lost: " + reason,
+                         .is_of_node_0 = false};
+    if (heartbeat.was_stopped(now())) {
+      verdict = {.status = kExitInternal,
+                 .node = request.node,
+                 .host = request.host,
+                 .headline = "lost: " + heartbeat.own_loss_text(now())};
+    }
+    handlers.on_order(StopNode{attempt, /*is_last=*/true, verdict});
   }
 
   void report(const NodeReport& report) {
@@ -270,7 +307,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void stop() {
     const bool may_have_reported = std::exchange(phase, Phase::kOver) == Phase::kStarted;
-    for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
+    for (auto* timer : {&attempt_timer, &join_timer, &patience, &looks}) timer->cancel();
     error_code ignored;
     socket.close(ignored);
     look_up.reset();

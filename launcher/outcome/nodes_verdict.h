@@ -12,15 +12,17 @@ namespace distrun {
 
 struct NodesVerdict {
   int status = 0;
-  int node = 0;          // Which node ended the run …
-  std::string host;      // … and its name; empty if no node is to blame.
-  std::string headline;  // "rank 3 failed: exit code 7"; empty if the run succeeded.
-  std::string details;   // Further lines about the worker, such as its last output.
-  std::string notes;     // Lines on later events: "  node 2 (gpu-8) is lost too: …".
+  int node = 0;              // Which node ended the run …
+  std::string host;          // … and its name; empty if no node is to blame.
+  std::string headline;      // "rank 3 failed: exit code 7"; empty if the run succeeded.
+  std::string details;       // Further lines about the worker, such as its last output.
+  std::string notes;         // Lines on later events: "  node 2 (gpu-8) is lost too: …".
+  bool is_of_node_0 = true;  // Node 0 knows it. False if node 0 is lost.
 
   friend bool operator==(const NodesVerdict&, const NodesVerdict&) = default;
 };
 
-std::string describe(const NodesVerdict& verdict);
+// `are_ranks`: each node is one rank. "gpu-7: rank 3 failed: exit code 7"
+std::string describe(const NodesVerdict& verdict, bool are_ranks = false);
 
 }  // namespace distrun

@@ -65,6 +65,19 @@ const std::vector<std::string>& LogChoice::filters(Stream stream) const {
   return stream == Stream::kOut ? out_filters : err_filters;
 }
 
+LogChoice log_choice_of(LogChoice choice, LocalRank worker) {
+  for (StreamsByRank* streams : {&choice.redirects, &choice.tees}) {
+    if (const auto its = streams->some.find(worker); its != streams->some.end()) {
+      streams->all = its->second;
+    }
+    streams->some.clear();
+  }
+  if (choice.shown) {
+    choice.shown = choice.shown->contains(worker) ? std::set{LocalRank(0)} : std::set<LocalRank>();
+  }
+  return choice;
+}
+
 Result<StreamsByRank> parse_streams(std::string_view text, int workers) {
   StreamsByRank streams;
   if (const auto value = value_of(text)) {

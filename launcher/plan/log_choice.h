@@ -60,6 +60,9 @@ struct LogChoice {
   const std::vector<std::string>& filters(Stream stream) const;
 };
 
+// What the choice says about one worker, which is local rank 0 of its distrun.
+LogChoice log_choice_of(LogChoice choice, LocalRank worker);
+
 // Parses "0" to "3", or "LOCAL_RANK:VALUE,…". Fails with kInvalidArgument, which shows the expected
 // form or the local rank that does not exist.
 Result<StreamsByRank> parse_streams(std::string_view text, int workers);

@@ -128,5 +128,18 @@ TEST(LogFolderTest, TurnsRunIdIntoFileName) {
   EXPECT_EQ(folder_name(std::string(127, 'x') + "é"), std::string(127, 'x'));
 }
 
+TEST(LogChoiceTest, TheChoiceOfOneWorkerIsThatOfItsLocalRank) {
+  LogChoice choice;
+  choice.redirects = parse_streams("1:2,3:1", 4).value();
+  choice.shown = parse_local_ranks("0,3", 4).value();
+  const LogChoice third = log_choice_of(choice, LocalRank(3));
+  EXPECT_TRUE(third.redirects.has(LocalRank(0), Stream::kOut));
+  EXPECT_FALSE(third.redirects.has(LocalRank(0), Stream::kErr));
+  EXPECT_EQ(third.shown, std::set{LocalRank(0)});
+  const LogChoice second = log_choice_of(choice, LocalRank(2));
+  EXPECT_FALSE(second.redirects.is_any());
+  EXPECT_EQ(second.shown, std::set<LocalRank>());
+}
+
 }  // namespace
 }  // namespace distrun

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/engines/engine_place.h"
 #include "launcher/plan/log_choice.h"
 #include "launcher/plan/numa_binding.h"
 #include "launcher/plan/store_choice.h"
@@ -25,6 +26,9 @@ struct LaunchOptions {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
+  std::string engine;  // "Slurm": it started this distrun and the others. Empty: the user did.
+  std::optional<int> engine_socket;  // By which the only worker talks to its engine.
+  std::optional<TaskPlace> task;  // An engine started this distrun as one rank: a node of the run.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.
   int max_restarts = 0;                   // New attempts after a failed one.
   std::string role = "default";           // ROLE_NAME.
@@ -43,6 +47,7 @@ struct LaunchOptions {
   std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> forward_signals;
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(5);          // Between nodes; 0: none.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
   std::optional<std::chrono::milliseconds> hang_after;  // Without progress of any worker.
   bool collectives = false;  // Python workers record their operations, as C++ workers always do.

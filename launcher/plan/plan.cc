@@ -30,15 +30,15 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
     return Error{ErrorKind::kInvalidArgument,
                  fmt::format("--nproc-per-node {}: must be at least 1", options.nproc_per_node)};
   }
+  LaunchPlan plan{options, command.executable, environment, {}};
   if (options.virtual_local_rank) {
-    const auto last = device_of(LocalRank(options.nproc_per_node - 1), environment);
+    const auto last = device_of(plan, LocalRank(options.nproc_per_node - 1));
     if (!last) return last.error();
   }
-  LaunchPlan plan{options, command.executable, environment, {}};
   for (int index = 0; index < options.nproc_per_node; ++index) {
     WorkerPlan worker{Rank(index), LocalRank(index), command.arguments};
     for (std::string& argument : worker.arguments) {
-      argument = with_local_rank(std::move(argument), worker.local_rank);
+      argument = with_local_rank(std::move(argument), local_place(plan, worker.local_rank).rank);
     }
     plan.workers.push_back(std::move(worker));
   }
@@ -53,12 +53,24 @@ Result<void> bind_workers(LaunchPlan& plan, const std::string& root) {
   const auto cpus = [&]() -> Result<std::vector<CpuSet>> {
     const auto machine = read_numa_machine(group_of(binding), usable_cpus(), root);
     if (!machine) return machine.error();
-    return cpus_near_gpus(binding, static_cast<int>(plan.workers.size()), *machine,
-                          plan.environment.get("CUDA_VISIBLE_DEVICES"));
+    const int workers = static_cast<int>(plan.workers.size());
+    const int all = plan.options.task ? plan.options.task->local_ranks : workers;
+    return cpus_near_gpus(binding, all, *machine, plan.environment.get("CUDA_VISIBLE_DEVICES"));
   }();
   if (!cpus) return cpus.error().with_context("--numa-binding");
-  for (std::size_t i = 0; i < plan.workers.size(); ++i) plan.workers[i].cpus = (*cpus)[i];
+  for (WorkerPlan& worker : plan.workers) {
+    const LocalRank at = local_place(plan, worker.local_rank).rank;
+    worker.cpus = (*cpus)[static_cast<std::size_t>(at.value())];
+  }
   return {};
+}
+
+LocalPlace local_place(const LaunchPlan& plan, LocalRank worker) {
+  const LaunchOptions& options = plan.options;
+  if (const auto& task = options.task) {
+    return {LocalRank(task->local_rank), task->local_ranks, task->node, task->nodes};
+  }
+  return {worker, static_cast<int>(plan.workers.size()), options.node_rank, options.nnodes};
 }
 
 std::string command_line(const WorkerPlan& worker) {

@@ -8,6 +8,7 @@
 // Pure, except for bind_workers(). worker_environment.h has the variables of a worker.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,15 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
 // Under --numa-binding, chooses the CPUs of each worker. Fails with kInvalidArgument, and names the
 // flag. `root` contains /proc, /sys and /dev.
 Result<void> bind_workers(LaunchPlan& plan, const std::string& root = "");
+
+// LOCAL_RANK and LOCAL_WORLD_SIZE of a worker, and GROUP_RANK and GROUP_WORLD_SIZE, if known. An
+// engine gives those of a task that is one rank.
+struct LocalPlace {
+  LocalRank rank;
+  int ranks = 1;
+  std::optional<int> node, nodes;
+};
+LocalPlace local_place(const LaunchPlan& plan, LocalRank worker);
 
 // The arguments, quoted for a shell.
 std::string command_line(const WorkerPlan& worker);

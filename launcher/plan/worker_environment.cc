@@ -61,19 +61,24 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   const auto number = [](auto value) { return std::to_string(value); };
 
   Changes environment(plan.environment);
-  environment.set("LOCAL_RANK", number(options.virtual_local_rank ? 0 : worker.local_rank.value()));
+  const LocalPlace local = local_place(plan, worker.local_rank);
+  const auto set_if_known = [&](const char* name, std::optional<int> value) {
+    if (value) return environment.set(name, number(*value));
+    environment.unset(name);
+  };
+  environment.set("LOCAL_RANK", number(options.virtual_local_rank ? 0 : local.rank.value()));
   if (options.virtual_local_rank) {
     // make_plan() has checked that every worker has a device.
-    const auto device = device_of(worker.local_rank, plan.environment);
+    const auto device = device_of(plan, worker.local_rank);
     if (device) environment.set("CUDA_VISIBLE_DEVICES", *device);
   }
   environment.set("RANK", number(worker.rank.value()));
-  environment.set("GROUP_RANK", number(options.node_rank));
+  set_if_known("GROUP_RANK", local.node);
   environment.set("ROLE_RANK", number(plan.role_rank_base + worker.local_rank.value()));
   environment.set("ROLE_NAME", options.role);
-  environment.set("LOCAL_WORLD_SIZE", number(plan.workers.size()));
+  environment.set("LOCAL_WORLD_SIZE", number(local.ranks));
   environment.set("WORLD_SIZE", number(plan.world_size));
-  environment.set("GROUP_WORLD_SIZE", number(options.nnodes));
+  set_if_known("GROUP_WORLD_SIZE", local.nodes);
   environment.set("ROLE_WORLD_SIZE", number(plan.role_world_size));
   const bool meets_in_file = options.store.kind == StoreChoice::Kind::kFile;
   if (meets_in_file) {
@@ -120,7 +125,7 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
     if (!has_dump) environment.set(kFlightDump, prefix);
   }
   // Otherwise every worker would start a thread per core.
-  if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
+  if (local.ranks > 1) environment.set_default("OMP_NUM_THREADS", "1");
   return environment.take();
 }
 
@@ -135,6 +140,13 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
     }
   }
   return environment;
+}
+
+Result<std::string> device_of(const LaunchPlan& plan, LocalRank worker) {
+  const auto visible = plan.environment.get("CUDA_VISIBLE_DEVICES");
+  const bool has_own =
+      plan.options.task && visible && !visible->empty() && visible->find(',') == std::string::npos;
+  return device_of(has_own ? LocalRank(0) : local_place(plan, worker).rank, plan.environment);
 }
 
 Result<std::string> device_of(LocalRank worker, const Environment& environment) {

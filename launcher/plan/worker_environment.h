@@ -59,6 +59,8 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
 // The worker's entry of CUDA_VISIBLE_DEVICES, or its local rank if that is unset. Fails with
 // kInvalidArgument if the entry is missing.
 Result<std::string> device_of(LocalRank worker, const Environment& environment);
+// The same for a worker of a plan. An engine may show each task only its own device.
+Result<std::string> device_of(const LaunchPlan& plan, LocalRank worker);
 
 // The worker's error file, or empty. With log files, torchrun's layout:
 // "FOLDER/attempt_0/3/error.json"; else "FOLDER/attempt_0_3_error.json".

@@ -44,6 +44,7 @@ struct WorkerSetup {
   std::vector<int> caught;
   std::optional<rlimit> descriptors;
   bool keeps_session;
+  int kept;
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
@@ -59,6 +60,7 @@ struct WorkerSetup {
     if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
     // Old kernels lack this call: inherited descriptors then stay open, as in a shell.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (kept >= 0) ::fcntl(kept, F_SETFD, 0);
     return {};
   }
 
@@ -160,8 +162,8 @@ Result<WorkerProcess> spawn_process(const SpawnRequest& request) {
   process::process_stdio stdio{request.in, request.out, request.err};
   Result<pid_t> pid = [&] {
     const AllSignalsBlocked blocked;
-    WorkerSetup setup{::getpid(), blocked.before(), caught_signals(), descriptors_before,
-                      request.keeps_session};
+    WorkerSetup setup{::getpid(),         blocked.before(),      caught_signals(),
+                      descriptors_before, request.keeps_session, request.kept};
     return launcher(request.executable, arguments.data(), stdio, setup);
   }();
   if (!pid) return pid.error();

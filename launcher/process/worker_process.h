@@ -10,7 +10,7 @@
 // Uses vfork, whose cost does not depend on the launcher's size. A worker leads its own process
 // group, and its own session unless keeps_session is set. It gets SIGKILL when the thread that
 // started it ends, starts with default SIGPIPE and the caller's signal mask, and inherits only
-// descriptors 0 to 2.
+// descriptors 0 to 2, and `kept`.
 //
 // Not Boost.Process's vfork launcher: it runs the parent's exit handlers in a child whose exec
 // failed.
@@ -36,6 +36,7 @@ struct SpawnRequest {
   std::vector<std::string> arguments;  // Including argv[0].
   Environment environment;
   int in = 0, out = 1, err = 2;  // Its descriptors 0, 1 and 2; the caller's stay open.
+  int kept = -1;                 // Another descriptor, which keeps its number; -1: none.
   bool keeps_session = false;    // Keeps the terminal; only the group is new.
   CpuSet cpus = {};              // It and its children run only on these; empty: on the caller's.
 };

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <string>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -169,6 +170,23 @@ TEST(WorkerProcessTest, EndGroupKillsLeakedProcesses) {
   wait_for_end(started);
   end_group(started);
   EXPECT_EQ(read_all(pipe.from.get()), "left\n");  // Ends only after sleep has ended.
+}
+
+TEST(WorkerProcessTest, ADescriptorThatIsKeptHasItsNumber) {
+  const OutputPipe kept, other;
+  OutputPipe pipe;
+  const auto path = [](const UniqueFd& file) {
+    return " /proc/$$/fd/" + std::to_string(file.get());
+  };
+  SpawnRequest request = shell("for fd in" + path(kept.from) + path(kept.to) + path(other.from) +
+                                   "; do [ ! -e $fd ] || echo ${fd##*/}; done",
+                               pipe.to.get());
+  request.kept = kept.from.get();
+  auto started = spawn_process(request).value();
+  pipe.to.reset();
+  EXPECT_EQ(read_all(pipe.from.get()), std::to_string(kept.from.get()) + "\n");
+  wait_for_end(started);
+  end_group(started);
 }
 
 }  // namespace

@@ -44,6 +44,11 @@ std::string headline(const LaunchPlan& plan, const WorkerPlan& worker) {
   if (plan.options.nnodes == 1) {
     return fmt::format("# rank {} of {}{}\n", worker.rank.value(), plan.workers.size(), cpus);
   }
+  if (plan.options.task) {
+    const LocalPlace local = local_place(plan, worker.local_rank);
+    return fmt::format("# rank {} of {}, local rank {} of {}{}\n", plan.options.node_rank,
+                       plan.options.nnodes, local.rank.value(), local.ranks, cpus);
+  }
   return fmt::format("# local rank {} of {} on node {} of {}{}\n", worker.local_rank.value(),
                      plan.workers.size(), plan.options.node_rank, plan.options.nnodes, cpus);
 }

@@ -48,6 +48,7 @@ std::string still_running_line(const LaunchPlan& plan, const WorkersStillRunning
 
 std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   if (const auto* failed = std::get_if<AttemptFailed>(&event)) {
+    if (!tells_end(plan, failed->end)) return "";
     return fmt::format("distrun: {}; restarting ({} of {})\n", headline(plan, failed->end),
                        failed->attempt + 1, plan.options.max_restarts);
   }

@@ -45,11 +45,17 @@ std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
 
 }  // namespace
 
+bool tells_end(const LaunchPlan& plan, const RunEnd& run_end) {
+  if (plan.options.engine.empty() || run_end.cause == RunEnd::Cause::kNotJoined) return true;
+  const bool is_told_by_node_0 = !run_end.verdict || run_end.verdict->is_of_node_0;
+  return plan.options.node_rank == (is_told_by_node_0 ? 0 : 1);
+}
+
 std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
   const auto culprit = [&] {
     return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
   };
-  if (run_end.verdict) return describe(*run_end.verdict);
+  if (run_end.verdict) return describe(*run_end.verdict, plan.options.task.has_value());
   switch (run_end.cause) {
     case RunEnd::Cause::kSucceeded:
     case RunEnd::Cause::kOtherNode:  // The verdict has the headline.
@@ -95,6 +101,18 @@ class Summary {
       : plan_(plan), report_(report), end_(report.run_end), host_(host), place_(place) {}
 
   std::string text() const {
+    return (tells_end(plan_, end_) ? end() : "") + leaks() +
+           leaked_processes_text(report_.leaked_processes);
+  }
+
+  // The headline, and details about the worker that failed first, for other nodes.
+  std::string line() const { return headline(plan_, end_) + core(); }
+  std::string blame() const { return end_.culprit ? culprit() : ""; }
+
+ private:
+  using Ranks = std::vector<int>;
+
+  std::string end() const {
     std::string text;
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
@@ -118,15 +136,8 @@ class Summary {
     for (const Straggler& straggler : report_.stragglers) {
       if (is_asked) text += fmt::format("{}{}\n", failed ? "  " : "distrun: ", text_of(straggler));
     }
-    return text + leaks() + leaked_processes_text(report_.leaked_processes);
+    return text;
   }
-
-  // The headline, and details about the worker that failed first, for other nodes.
-  std::string line() const { return headline(plan_, end_) + core(); }
-  std::string blame() const { return end_.culprit ? culprit() : ""; }
-
- private:
-  using Ranks = std::vector<int>;
 
   static std::size_t index(LocalRank worker) { return static_cast<std::size_t>(worker.value()); }
   int rank(std::size_t worker) const { return plan_.workers[worker].rank.value(); }
@@ -142,9 +153,9 @@ class Summary {
     const WorkerReport& known = report_.workers[culprit];
     std::string text;
     if (known.pid > 0) {
-      text +=
-          fmt::format("  local rank {} on {}, pid {}, after {:.1f} s", planned.local_rank.value(),
-                      host_, known.pid, std::chrono::duration<double>(known.run_time).count());
+      text += fmt::format("  local rank {} on {}, pid {}, after {:.1f} s",
+                          local_place(plan_, planned.local_rank).rank.value(), host_, known.pid,
+                          std::chrono::duration<double>(known.run_time).count());
       if (end_.attempt > 0) {
         text += fmt::format(", after {} of {} restarts", end_.attempt, plan_.options.max_restarts);
       }

@@ -36,6 +36,10 @@ enum class SummaryPlace { kElsewhere, kBelowOutput, kOtherNode };
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place = SummaryPlace::kElsewhere);
 
+// False if another node prints how the run has ended: an engine shows all nodes on one console, so
+// node 0 speaks for all, or node 1 if node 0 is lost.
+bool tells_end(const LaunchPlan& plan, const RunEnd& run_end);
+
 // One line: "rank 1 failed: exit code 3".
 std::string headline(const LaunchPlan& plan, const RunEnd& run_end);
 

@@ -2,10 +2,13 @@
 
 #include <csignal>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace distrun {
 namespace {
+
+using ::testing::ElementsAre;
 
 class SummaryTest : public ::testing::Test {
  protected:
@@ -276,6 +279,38 @@ TEST_F(SummaryTest, ReportsRefusedStoreClientsOnlyIfTheRunFailed) {
   EXPECT_EQ(summary().find(line), summary().rfind(line)) << "once";
   report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
   EXPECT_EQ(summary(), "");
+}
+
+// Who prints the end of a run of four nodes that an engine started.
+std::vector<int> tellers(const RunEnd& end, const std::string& engine = "Slurm") {
+  std::vector<int> nodes;
+  for (int node = 0; node < 4; ++node) {
+    LaunchPlan plan;
+    plan.options.engine = engine;
+    plan.options.nnodes = 4;
+    plan.options.node_rank = node;
+    if (tells_end(plan, end)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+TEST(TellsEndTest, UnderAnEngineOneNodeTells) {
+  RunEnd end;
+  end.cause = RunEnd::Cause::kOtherNode;
+  end.verdict = NodesVerdict{.status = 7, .node = 2, .host = "n2", .headline = "rank 5 failed"};
+  EXPECT_THAT(tellers(end), ElementsAre(0));
+  end.verdict->is_of_node_0 = false;
+  EXPECT_THAT(tellers(end), ElementsAre(1)) << "node 0 is lost";
+  end.verdict.reset();
+  EXPECT_THAT(tellers(end), ElementsAre(0)) << "node 0 will know";
+}
+
+TEST(TellsEndTest, EveryNodeTellsIfItCannotJoinOrTheUserStartedIt) {
+  RunEnd end;
+  end.cause = RunEnd::Cause::kOtherNode;
+  EXPECT_THAT(tellers(end, ""), ElementsAre(0, 1, 2, 3));
+  end.cause = RunEnd::Cause::kNotJoined;
+  EXPECT_THAT(tellers(end), ElementsAre(0, 1, 2, 3));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ struct RunOutput::Impl {
     }
     options.values = {.role_name = plan.options.role,
                       .rank = worker.rank.value(),
-                      .local_rank = worker.local_rank.value(),
+                      .local_rank = local_place(plan, worker.local_rank).rank.value(),
                       .host = log.host,
                       .stream = std::string(name_of(stream))};
     options.coloured = shows_colours(console_fd(stream), plan.environment);

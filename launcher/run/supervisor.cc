@@ -398,7 +398,10 @@ void Supervisor::continue_rendezvous(TimePoint now) {
   if (may_leave_) return finish();
   deadline_ = run_deadline_;
   if (verdict_is_last_) deadline_.reset();
-  if (told_nodes_) deadline_ = now + options_.verdict_timeout;
+  if (told_nodes_) {
+    const bool was_signalled = run_end_.cause == RunEnd::Cause::kInterrupted;
+    deadline_ = now + (was_signalled ? options_.signal_verdict_timeout : options_.verdict_timeout);
+  }
 }
 
 // The verdict counts, even if this node ended the attempt for another reason.

@@ -164,7 +164,9 @@ class Supervisor {
     std::chrono::milliseconds leaked_processes_timeout = kLeakedProcessesTimeout;
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // From exit to end of output.
     std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // For the other nodes.
-    std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.
+    // The same after a signal: this node does not wait for one that does not answer.
+    std::chrono::milliseconds signal_verdict_timeout = std::chrono::seconds(4);
+    std::optional<std::chrono::milliseconds> timeout;  // Of the whole run.
     // A second signal within this time is the same one: `timeout` and session managers signal a
     // process and its group.
     std::chrono::milliseconds same_signal = std::chrono::milliseconds(100);

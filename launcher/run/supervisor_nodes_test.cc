@@ -156,6 +156,14 @@ TEST_F(SupervisorAmongNodesTest, StopsWaitingForAMissingVerdict) {
   EXPECT_EQ(run_end_.verdict, std::nullopt);
 }
 
+TEST_F(SupervisorAmongNodesTest, AfterASignalItDoesNotWaitLongForTheVerdict) {
+  start(1, {.verdict_timeout = seconds(20), .signal_verdict_timeout = seconds(4)});
+  step(Interrupted{SIGTERM});
+  exits(KilledBy{SIGTERM});
+  EXPECT_THAT(step(Tick{}, seconds(4)), IsEmpty());
+  EXPECT_THAT(step(Tick{}, seconds(5)), ElementsAre("finish 143"));
+}
+
 TEST_F(SupervisorAmongNodesTest, StartsAnotherAttemptWhenOrdered) {
   start(1, {.max_restarts = 1});
   EXPECT_THAT(exits(ExitedWith{7}), ElementsAre("tell failed 7", "SIGTERM to 0", "reap 0",

@@ -62,6 +62,7 @@ Result<pid_t> WorkerPool::start(LocalRank local_rank, const RunPlace& place, con
                                 .in = reads ? in_ : null_.get(),
                                 .out = output.out,
                                 .err = output.err,
+                                .kept = plan_.options.engine_socket.value_or(-1),
                                 .cpus = planned.cpus});
   if (!process) return process.error();
   Member& member = at(local_rank);

@@ -1,0 +1,100 @@
+#include "launcher/engines/engine_place.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+namespace {
+
+// "Slurm started 8 tasks on 2 nodes"
+std::string started(const EngineFacts& facts) {
+  std::string text = fmt::format("{} started {} tasks", facts.engine, *facts.tasks.value);
+  if (facts.nodes.value) {
+    const int nodes = *facts.nodes.value;
+    text += fmt::format(" on {} node{}", nodes, nodes == 1 ? "" : "s");
+  }
+  return text;
+}
+
+// Whether each task is a rank. Without the other nodes' counts, this node's decides.
+bool is_rank_per_task(const EngineFacts& facts) {
+  if (facts.most_tasks.value) return *facts.most_tasks.value > 1;
+  return facts.local_tasks.value.value_or(1) > 1;
+}
+
+// --nnodes counts nodes. Where each task is a rank, the engine has to know them.
+std::optional<std::string> contradiction(const EngineFacts& facts, const GivenPlace& given,
+                                         bool is_rank) {
+  const EngineFact<int>& nodes = is_rank ? facts.nodes : facts.tasks;
+  if (given.nodes && nodes.value && given.nodes->value != std::to_string(*nodes.value)) {
+    return fmt::format("{0} {1}, but {2}: remove {0}", given.nodes->said, given.nodes->value,
+                       started(facts));
+  }
+  if (is_rank && given.workers && given.workers->value != "1") {
+    const bool is_slurm = facts.engine == "Slurm";
+    return fmt::format(
+        "{0} {1}, but {2}, {3} of them on this node: start one task on each node{4}, or remove {0} "
+        "to run one worker per task",
+        given.workers->said, given.workers->value, started(facts),
+        facts.local_tasks.value.value_or(1), is_slurm ? " (srun --ntasks-per-node=1)" : "");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string reason_to_ignore_engine(const GivenPlace& given) {
+  if (given.is_alone) return "--standalone is given";
+  if (given.nodes && given.nodes->value == "1") return given.nodes->said + " is 1";
+  if (given.node) return given.node->said + " is given";
+  return "";
+}
+
+bool tells_error(const EngineFacts& facts) {
+  if (facts.aborts) return true;
+  return facts.most_tasks.value ? *facts.task.value == 0 : *facts.local_task.value == 0;
+}
+
+Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given) {
+  EnginePlace place;
+  place.reason = reason_to_ignore_engine(given);
+  if (*facts.tasks.value == 1) place.reason = facts.engine + " started one task";
+  if (!place.reason.empty()) return place;
+  const bool is_rank = is_rank_per_task(facts);
+  if (const auto error = contradiction(facts, given, is_rank)) {
+    return Error{ErrorKind::kInvalidArgument, *error};
+  }
+  if (!given.has_address && !facts.address.value) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{}, and does not say where task 0 runs: give --master-addr HOST",
+                             started(facts))};
+  }
+  if (!given.has_port && facts.id.empty()) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{}, and gives this run no name: give --master-port PORT, which no "
+                             "other run uses",
+                             started(facts))};
+  }
+  place.mode = is_rank ? EngineMode::kRank : EngineMode::kAgent;
+  place.flags.push_back({"nnodes", std::to_string(*facts.tasks.value), facts.tasks.source});
+  place.flags.push_back({"node-rank", std::to_string(*facts.task.value), facts.task.source});
+  if (!given.has_address) {
+    place.flags.push_back({"master-addr", *facts.address.value, facts.address.source});
+  }
+  if (!given.has_port) {
+    place.flags.push_back({"master-port", std::to_string(port_of(facts)), facts.id});
+  }
+  if (!given.has_id && !facts.id.empty())
+    place.flags.push_back({"rdzv-id", facts.id, facts.engine});
+  if (is_rank) {
+    place.task = TaskPlace{.local_rank = *facts.local_task.value,
+                           .local_ranks = facts.local_tasks.value.value_or(1),
+                           .node = facts.node.value,
+                           .nodes = facts.nodes.value};
+  }
+  return place;
+}
+
+}  // namespace distrun

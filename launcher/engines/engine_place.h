@@ -1,0 +1,72 @@
+// The place of this distrun among those that an engine started: the flags that the user would
+// otherwise give, with the variables that they come from.
+//
+//     const auto place = place_of(facts, given);
+//     if (!place) return place.error();           // "Slurm started 8 tasks on 2 nodes, and …"
+//     for (const EngineFlag& flag : place->flags) …
+//
+// With one task on each node, this distrun is the *agent* of its node, and starts
+// --nproc-per-node workers. With several tasks on a node, each distrun is one *rank*: it starts one
+// worker, and its local rank is that of the task.
+//
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distrun/result.h"
+#include "launcher/engines/engine_facts.h"
+
+namespace distrun {
+
+// What the user gave. Empty: nothing.
+struct GivenPlace {
+  struct Flag {
+    std::string said;  // "--nnodes", "PET_NNODES"
+    std::string value;
+  };
+  std::optional<Flag> nodes, node, workers;  // --nnodes, --node-rank, --nproc-per-node
+  bool has_address = false;                  // --master-addr or --rdzv-endpoint
+  bool has_port = false;                     // --master-port or --rdzv-endpoint
+  bool has_id = false;                       // --rdzv-id
+  bool is_alone = false;                     // --standalone
+};
+
+struct EngineFlag {
+  std::string name;  // "nnodes"
+  std::string value;
+  std::string source;  // "SLURM_STEP_NUM_TASKS"
+};
+
+// Of a task that is one rank. `nodes` and `node` may be unknown.
+struct TaskPlace {
+  int local_rank = 0, local_ranks = 1;
+  std::optional<int> node, nodes;
+};
+
+enum class EngineMode {
+  kAlone,  // The run is on this node only, or the user has placed it.
+  kAgent,
+  kRank,
+};
+
+struct EnginePlace {
+  EngineMode mode = EngineMode::kAlone;
+  std::string reason;  // Of kAlone: "--standalone is given"
+  std::vector<EngineFlag> flags;
+  std::optional<TaskPlace> task;  // In kRank.
+};
+
+// Why the user wants no place from an engine; empty: no reason.
+std::string reason_to_ignore_engine(const GivenPlace& given);
+
+// Fails with kInvalidArgument if the flags contradict the engine, or it does not say enough.
+Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given);
+
+// Whether this task tells an error of place_of(): one task does, if all tasks have the same facts
+// of the run, else one on each node. All do if the engine may end that one before it has told.
+bool tells_error(const EngineFacts& facts);
+
+}  // namespace distrun

@@ -1,0 +1,148 @@
+#include "launcher/engines/engine_place.h"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+EngineFacts slurm(int tasks, int task, int nodes, int local_tasks, int most_tasks) {
+  return {.engine = "Slurm",
+          .job = "job 77, step 0",
+          .id = "slurm-77.0",
+          .tasks = {tasks, "SLURM_STEP_NUM_TASKS"},
+          .task = {task, "SLURM_PROCID"},
+          .local_tasks = {local_tasks, "SLURM_STEP_TASKS_PER_NODE"},
+          .local_task = {task % local_tasks, "SLURM_LOCALID"},
+          .nodes = {nodes, "SLURM_STEP_NUM_NODES"},
+          .node = {task / local_tasks, "SLURM_NODEID"},
+          .most_tasks = {most_tasks, "SLURM_STEP_TASKS_PER_NODE"},
+          .address = {"n0", "SLURM_STEP_NODELIST"}};
+}
+
+std::map<std::string, std::string> flags_of(const EnginePlace& place) {
+  std::map<std::string, std::string> flags;
+  for (const EngineFlag& each : place.flags) flags[each.name] = each.value;
+  return flags;
+}
+
+std::string error_of(const EngineFacts& facts, const GivenPlace& given) {
+  const auto place = place_of(facts, given);
+  return place ? "" : place.error().message;
+}
+
+TEST(EnginePlaceTest, OneTaskOnEachNodeIsItsAgent) {
+  const EngineFacts facts = slurm(4, 3, 4, 1, 1);
+  const auto place = place_of(facts, {}).value();
+  EXPECT_EQ(place.mode, EngineMode::kAgent);
+  EXPECT_FALSE(place.task);
+  EXPECT_THAT(
+      flags_of(place),
+      ElementsAre(Pair("master-addr", "n0"), Pair("master-port", std::to_string(port_of(facts))),
+                  Pair("nnodes", "4"), Pair("node-rank", "3"), Pair("rdzv-id", "slurm-77.0")));
+  for (const EngineFlag& flag : place.flags) EXPECT_NE(flag.source, "") << flag.name;
+}
+
+TEST(EnginePlaceTest, SeveralTasksOnANodeAreRanks) {
+  const auto place = place_of(slurm(4, 3, 2, 2, 2), {}).value();
+  EXPECT_EQ(place.mode, EngineMode::kRank);
+  EXPECT_EQ(flags_of(place).at("nnodes"), "4") << "each rank has a distrun";
+  EXPECT_EQ(flags_of(place).at("node-rank"), "3");
+  EXPECT_EQ(place.task->local_rank, 1);
+  EXPECT_EQ(place.task->local_ranks, 2);
+  EXPECT_EQ(place.task->node, 1);
+  EXPECT_EQ(place.task->nodes, 2);
+}
+
+TEST(EnginePlaceTest, ATaskAloneOnItsNodeIsARankIfAnotherNodeHasMore) {
+  EXPECT_EQ(place_of(slurm(3, 2, 2, 1, 2), {}).value().mode, EngineMode::kRank);
+}
+
+TEST(EnginePlaceTest, WithoutTheCountsOfOtherNodesThisNodesDecides) {
+  EngineFacts facts = slurm(4, 3, 2, 2, 2);
+  facts.most_tasks = {};
+  EXPECT_EQ(place_of(facts, {}).value().mode, EngineMode::kRank);
+  facts.local_tasks = {1, "x"};
+  EXPECT_EQ(place_of(facts, {}).value().mode, EngineMode::kAgent);
+}
+
+TEST(EnginePlaceTest, WhatTheUserGaveStays) {
+  const auto place =
+      place_of(slurm(4, 3, 4, 1, 1), {.has_address = true, .has_port = true, .has_id = true})
+          .value();
+  EXPECT_THAT(flags_of(place), ElementsAre(Pair("nnodes", "4"), Pair("node-rank", "3")));
+}
+
+TEST(EnginePlaceTest, ARunOfOneNodeIsNotPlaced) {
+  const EngineFacts facts = slurm(4, 3, 4, 1, 1);
+  const auto reason = [&](const EngineFacts& engine, const GivenPlace& given) {
+    const auto place = place_of(engine, given).value();
+    EXPECT_EQ(place.mode, EngineMode::kAlone);
+    EXPECT_THAT(place.flags, IsEmpty());
+    return place.reason;
+  };
+  EXPECT_EQ(reason(facts, {.is_alone = true}), "--standalone is given");
+  EXPECT_EQ(reason(facts, {.nodes = {{"PET_NNODES", "1"}}}), "PET_NNODES is 1");
+  EXPECT_EQ(reason(facts, {.node = {{"--node-rank", "0"}}}), "--node-rank is given");
+  EXPECT_EQ(reason(slurm(1, 0, 1, 1, 1), {}), "Slurm started one task");
+}
+
+TEST(EnginePlaceTest, AnotherNumberOfNodesIsAContradiction) {
+  EXPECT_EQ(error_of(slurm(4, 3, 4, 1, 1), {.nodes = {{"--nnodes", "2"}}}),
+            "--nnodes 2, but Slurm started 4 tasks on 4 nodes: remove --nnodes");
+  EXPECT_EQ(error_of(slurm(4, 3, 4, 1, 1), {.nodes = {{"--nnodes", "4"}}}), "");
+  EXPECT_EQ(error_of(slurm(4, 3, 2, 2, 2), {.nodes = {{"--nnodes", "2"}}}), "") << "not of ranks";
+}
+
+TEST(EnginePlaceTest, SeveralWorkersForATaskThatIsARankAreAContradiction) {
+  EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4), {.workers = {{"--nproc-per-node", "8"}}}),
+            "--nproc-per-node 8, but Slurm started 8 tasks on 2 nodes, 4 of them on this node: "
+            "start one task on each node (srun --ntasks-per-node=1), or remove --nproc-per-node to "
+            "run one worker per task");
+  EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4), {.workers = {{"--nproc-per-node", "1"}}}), "");
+  EXPECT_EQ(error_of(slurm(2, 1, 2, 1, 1), {.workers = {{"--nproc-per-node", "8"}}}), "");
+}
+
+TEST(EnginePlaceTest, WithoutAnAddressTheUserHasToGiveOne) {
+  EngineFacts facts = slurm(8, 3, 2, 4, 4);
+  facts.engine = "Open MPI";
+  facts.nodes = facts.node = {};
+  facts.address = {};
+  EXPECT_EQ(error_of(facts, {}),
+            "Open MPI started 8 tasks, and does not say where task 0 runs: give --master-addr "
+            "HOST");
+  EXPECT_EQ(error_of(facts, {.has_address = true}), "");
+}
+
+TEST(EnginePlaceTest, WithoutANameOfTheRunTheUserHasToGiveAPort) {
+  EngineFacts facts = slurm(2, 1, 1, 2, 2);
+  facts.engine = "MPICH";
+  facts.id = "";
+  EXPECT_EQ(error_of(facts, {}),
+            "MPICH started 2 tasks on 1 node, and gives this run no name: give --master-port PORT, "
+            "which no other run uses");
+  EXPECT_EQ(error_of(facts, {.has_port = true}), "");
+}
+
+TEST(EnginePlaceTest, OneTaskTellsAnErrorThatAllTasksHave) {
+  EngineFacts facts = slurm(4, 0, 2, 2, 2);
+  EXPECT_TRUE(tells_error(facts));
+  facts.task = {2, "x"};
+  EXPECT_FALSE(tells_error(facts));
+  facts.most_tasks = {};  // Other nodes may have other counts, and no error.
+  EXPECT_TRUE(tells_error(facts));
+  facts.local_task = {1, "x"};
+  EXPECT_FALSE(tells_error(facts));
+  facts.aborts = true;
+  EXPECT_TRUE(tells_error(facts));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,45 @@
+// Reads the facts of an engine from variables.
+//
+//     FactReader read(environment, "Slurm");
+//     facts.task = read.number("SLURM_PROCID", 0);
+//     if (read.error()) return *read.error();
+//
+// Keeps the first error. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/os/environment.h"
+#include "distrun/result.h"
+#include "launcher/engines/engine_facts.h"
+
+namespace distrun {
+
+inline constexpr int kTasksMax = 1'000'000;
+
+class FactReader {
+ public:
+  FactReader(const Environment& environment, std::string engine);
+
+  // Of at least `min`, and at most kTasksMax. The variable must be set.
+  EngineFact<int> number(const char* variable, int min);
+  // Without a value if the variable is not set.
+  EngineFact<int> number_if_set(const char* variable, int min);
+  // Requires that `index` is less than `count`.
+  void check_index(const EngineFact<int>& index, const EngineFact<int>& count);
+
+  // nullopt if it is empty, too.
+  std::optional<std::string> text(const char* variable) const;
+
+  const std::optional<Error>& error() const { return error_; }
+  // If there is no error yet.
+  void fail(const std::string& variable, const Error& error);
+
+ private:
+  const Environment& environment_;
+  const std::string engine_;
+  std::optional<Error> error_;
+};
+
+}  // namespace distrun
