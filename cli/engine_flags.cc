@@ -4,17 +4,15 @@
 #include <system_error>
 #include <utility>
 
-#include <sys/socket.h>
+#include "common/os/socket_peer.h"
 
 namespace distrun {
 
 namespace {
 
 std::optional<int> process_at(int descriptor) {
-  ucred its{};
-  socklen_t size = sizeof(its);
-  const bool is_known = ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &its, &size) == 0;
-  return is_known && its.pid > 0 ? std::optional<int>(its.pid) : std::nullopt;
+  const auto its = socket_peer(descriptor);
+  return its && its->pid > 0 ? std::optional<int>(its->pid) : std::nullopt;
 }
 
 GivenPlace given_place(const CommandLine& line) {

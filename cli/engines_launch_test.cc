@@ -45,7 +45,7 @@ class EnginesLaunchTest : public ::testing::Test {
     return result;
   }
 
-  // What a worker would have, as a dry run prints it.
+  // The variables of a worker, as a dry run prints them.
   std::string planned(Words flags) {
     flags.insert(flags.begin(), {"launch", "--dry-run"});
     flags.push_back("true");

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/os/socket_peer.h"
 #include "common/os/unique_fd.h"
 #include "common/units.h"
 
@@ -36,11 +37,9 @@ Result<UniqueFd> connect_to(const RunAddress& run) {
     return Error::from_errno("connect to the run");
   }
   // Any user could open a socket of that name. Root may ask any run.
-  ucred server{};
-  socklen_t bytes = sizeof(server);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &server, &bytes) != 0)
-    return Error::from_errno("connect to the run");
-  if (server.uid != ::geteuid() && server.uid != 0 && ::geteuid() != 0) {
+  const auto server = socket_peer(socket.get());
+  if (!server) return Error::from_errno("connect to the run");
+  if (server->uid != ::geteuid() && server->uid != 0 && ::geteuid() != 0) {
     return Error{ErrorKind::kSystem, kOfAnother};
   }
   return socket;

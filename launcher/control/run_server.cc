@@ -8,8 +8,9 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/os/socket_peer.h"
 
 namespace distrun {
 
@@ -23,11 +24,8 @@ constexpr std::size_t kQuestionBytesMax = 256, kConnectionsMax = 16;
 constexpr std::chrono::seconds kConnectionTimeout{30};
 
 bool is_trusted(stream_protocol::socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const auto peer = socket_peer(socket.native_handle());
+  return peer && (peer->uid == ::geteuid() || peer->uid == 0);
 }
 
 }  // namespace

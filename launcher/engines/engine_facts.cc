@@ -1,5 +1,7 @@
 #include "launcher/engines/engine_facts.h"
 
+#include <boost/crc.hpp>
+
 namespace distrun {
 
 Result<std::optional<EngineFacts>> engine_facts(const Environment& environment,
@@ -11,10 +13,10 @@ Result<std::optional<EngineFacts>> engine_facts(const Environment& environment,
 }
 
 std::uint16_t port_of(const EngineFacts& facts) {
-  std::uint32_t hash = 2166136261;  // FNV-1a
-  for (const char each : facts.id) hash = (hash ^ static_cast<unsigned char>(each)) * 16777619;
+  boost::crc_32_type hash;
+  hash.process_bytes(facts.id.data(), facts.id.size());
   constexpr std::uint32_t kFirst = 20000, kCount = 10000;
-  return static_cast<std::uint16_t>(kFirst + hash % kCount);
+  return static_cast<std::uint16_t>(kFirst + hash.checksum() % kCount);
 }
 
 }  // namespace distrun

@@ -59,7 +59,7 @@ struct EnginePlace {
   std::optional<TaskPlace> task;  // In kRank.
 };
 
-// Why the user wants no place from an engine; empty: no reason.
+// Why the engine is not asked: a flag of the user. Empty: it is asked.
 std::string reason_to_ignore_engine(const GivenPlace& given);
 
 // Fails with kInvalidArgument if the flags contradict the engine, or it does not say enough.

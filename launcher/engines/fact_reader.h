@@ -33,7 +33,7 @@ class FactReader {
   std::optional<std::string> text(const char* variable) const;
 
   const std::optional<Error>& error() const { return error_; }
-  // If there is no error yet.
+  // Keeps the error, unless there is one already.
   void fail(const std::string& variable, const Error& error);
 
  private:

@@ -15,7 +15,7 @@ void check_indices(const EngineFacts& facts, FactReader& read) {
   read.check_index(facts.local_task, facts.local_tasks);
 }
 
-// If all tasks are on one node, and nobody says so.
+// Fills in what follows if all tasks are on one node, which neither engine says.
 void conclude(EngineFacts& facts) {
   if (!facts.local_tasks.value) return;
   const std::string source = facts.tasks.source + ", " + facts.local_tasks.source;

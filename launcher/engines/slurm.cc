@@ -1,5 +1,5 @@
-// Slurm's steps, which srun starts (srun(1), OUTPUT ENVIRONMENT VARIABLES). A batch script and a
-// shell of salloc are no steps, although they have variables with the same beginning.
+// Slurm's steps, which srun starts (srun(1), OUTPUT ENVIRONMENT VARIABLES). Batch scripts and
+// shells of salloc have variables with the same beginning, but do not run in a step.
 #include <algorithm>
 #include <utility>
 

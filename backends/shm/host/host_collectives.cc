@@ -30,57 +30,10 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-const char* name_of(CallKind kind) {
-  switch (kind) {
-    case CallKind::kBarrier:
-      return "barrier";
-    case CallKind::kBroadcast:
-      return "broadcast";
-    case CallKind::kAllReduce:
-      return "all_reduce";
-    case CallKind::kReduce:
-      return "reduce";
-    case CallKind::kAllGather:
-      return "all_gather";
-    case CallKind::kGather:
-      return "gather";
-    case CallKind::kScatter:
-      return "scatter";
-    case CallKind::kReduceScatter:
-      return "reduce_scatter";
-    case CallKind::kAllToAll:
-      return "all_to_all";
-    case CallKind::kNone:
-      break;
-  }
-  return "an unknown call";
-}
-
-const char* name_of(Reduction reduction) {
-  constexpr const char* kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
-  const auto index = static_cast<std::size_t>(reduction);
-  return index < std::size(kNames) ? kNames[index] : "an unknown reduction";
-}
-
-const char* name_of(Element element) {
-  constexpr const char* kNames[] = {"bool",   "uint8",        "int8",          "int16",
-                                    "int32",  "int64",        "uint16",        "uint32",
-                                    "uint64", "half",         "bfloat16",      "float",
-                                    "double", "complex half", "complex float", "complex double"};
-  const auto index = static_cast<std::size_t>(element);
-  return index < std::size(kNames) ? kNames[index] : "an unknown dtype";
-}
-
 std::size_t part_end(std::size_t count, std::size_t per_line, int ranks, int end) {
   const std::size_t lines = (count + per_line - 1) / per_line;
   const std::size_t line = lines * static_cast<std::size_t>(end) / static_cast<std::size_t>(ranks);
   return std::min(line * per_line, count);
-}
-
-// Ranks of an all_to_all may have parts of different sizes.
-bool is_same_call(CallFacts mine, const CallFacts& theirs) {
-  if (mine.kind == static_cast<std::uint8_t>(CallKind::kAllToAll)) mine.bytes = theirs.bytes;
-  return mine == theirs;
 }
 
 std::uint64_t size_of_each(const std::vector<Collectives::ConstPart>& inputs,
@@ -110,21 +63,6 @@ bool do_overlap(const std::vector<Collectives::ConstPart>& inputs,
 }
 
 }  // namespace
-
-std::string described(const CallFacts& facts) {
-  std::string text =
-      text_of("call ", facts.number, ", ", name_of(static_cast<CallKind>(facts.kind)));
-  const auto kind = static_cast<CallKind>(facts.kind);
-  if (kind != CallKind::kBarrier && kind != CallKind::kAllToAll) {
-    text += text_of(" of ", facts.bytes, " bytes");
-  }
-  if (facts.element != kAnyElement) {
-    text += text_of(" of ", name_of(static_cast<Element>(facts.element)), " with ",
-                    name_of(static_cast<Reduction>(facts.reduction)));
-  }
-  if (facts.root >= 0) text += text_of(", root ", facts.root);
-  return text;
-}
 
 CallFacts HostCollectives::facts_of(CallKind kind) {
   return {.number = ++calls_, .kind = static_cast<std::uint8_t>(kind), .element = kAnyElement};

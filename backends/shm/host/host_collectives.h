@@ -14,9 +14,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "backends/shm/host/call_facts.h"
 #include "backends/shm/host/collectives.h"
 #include "backends/shm/host/peer_memory.h"
 #include "backends/shm/host/phases.h"
@@ -25,24 +25,6 @@
 #include "backends/shm/host/shared_blocks.h"
 
 namespace distrun::shm {
-
-enum class CallKind : std::uint8_t {
-  kNone,
-  kBarrier,
-  kBroadcast,
-  kAllReduce,
-  kReduce,
-  kAllGather,
-  kGather,
-  kScatter,
-  kReduceScatter,
-  kAllToAll,
-};
-
-// "all_reduce of 1024 bytes with SUM"
-std::string described(const CallFacts& facts);
-
-inline constexpr std::uint8_t kAnyElement = 255;
 
 // Smaller data are not reduced in place: a phase to find out where the data are costs too much.
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;

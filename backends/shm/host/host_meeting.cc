@@ -21,6 +21,7 @@
 
 #include "backends/shm/host/text_of.h"
 #include "common/os/packet_socket.h"
+#include "common/os/socket_peer.h"
 #include "common/text/rank_list.h"
 
 namespace distrun::shm {
@@ -164,10 +165,8 @@ class Arrivals {
 
 // Of the process at the other end. 0 if the kernel does not say.
 pid_t process_at(int socket) {
-  ucred its{};
-  socklen_t size = sizeof(its);
-  const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &its, &size) == 0;
-  return is_known ? std::max(its.pid, 0) : 0;
+  const auto its = socket_peer(socket);
+  return its ? std::max(its->pid, 0) : 0;
 }
 
 // The process, or the socket to it if the kernel has no descriptor of it.
@@ -178,9 +177,8 @@ UniqueFd presence_of(pid_t process, UniqueFd socket) {
 }
 
 bool is_same_user(int socket) {
-  ucred its{};
-  socklen_t size = sizeof(its);
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &its, &size) == 0 && its.uid == ::geteuid();
+  const auto its = socket_peer(socket);
+  return its && its->uid == ::geteuid();
 }
 
 Result<HostPeer> peer_of(Packet& packet, UniqueFd socket) {

@@ -1,4 +1,5 @@
-// Variables of processes that engines started, as recorded, without those that nobody reads.
+// Variables of processes that engines started, as recorded, without those that distrun does not
+// read.
 #pragma once
 
 #include <map>
