@@ -16,6 +16,8 @@
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
 #include "cli/top_command.h"
+#include "launcher/hosts/host_agent.h"
+#include "launcher/hosts/remote_shell.h"
 #include "launcher/outcome/run_end.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/session/tested_program.h"
@@ -131,6 +133,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   if (words.size() > 1 && words[1] == kProgramHostCommand && environment.get(kTestHostVariable)) {
     serve_tested_program({words.begin() + 2, words.end()});
   }
+  if (words.size() == 2 && words[1] == kHostAgentCommand) return run_host_agent();
   const bool as_torchrun =
       !words.empty() && words.front().substr(words.front().rfind('/') + 1) == "torchrun";
   std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,

@@ -30,6 +30,8 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"nodes", "nnodes"},
     {"num-machines", "nnodes"},
     {"machine-rank", "node-rank"},
+    {"H", "hosts"},
+    {"host", "hosts"},
     {"output-filename", "log-dir"},
 });
 

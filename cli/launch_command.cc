@@ -10,6 +10,7 @@
 
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
+#include "cli/hosts_launch.h"
 #include "cli/launch_reports.h"
 #include "cli/recorded_stream.h"
 #include "cli/recording_here.h"
@@ -142,6 +143,9 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
   bind_flag(*command_, "rdzv-id", flags_.run_id);
   bind_flag(*command_, "local-addr", flags_.local_addr);
+  bind_flag(*command_, "hosts", flags_.hosts);
+  bind_flag(*command_, "ssh", flags_.ssh);
+  bind_flag(*command_, "pass-env", flags_.pass_env);
   bind_flag(*command_, "display-map", flags_.display_map);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "store", flags_.store);
@@ -187,7 +191,7 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
   line_ = std::move(*line);
   given_ = line_;
-  placed_ = place_by_engine(line_, environment);
+  if (line_.find("hosts") == nullptr) placed_ = place_by_engine(line_, environment);
   if (const GivenFlag* flag = line_.find("print-completion")) {
     throw CompletionAsked{completion_script(*flag, flags_.as_torchrun)};
   }
@@ -204,6 +208,12 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
 }
 
 void LaunchCommand::check(const Environment& environment) {
+  if (line_.find("hosts") != nullptr) return check_hosts(environment);
+  for (const char* flag : {"ssh", "pass-env"}) {
+    if (const GivenFlag* given = line_.find(flag)) {
+      throw CLI::ValidationError(given->said, "has no effect without --hosts");
+    }
+  }
   if (placed_.error) {
     if (!placed_.tells_error) throw SaidByTask0{};
     throw CLI::ParseError(placed_.error->message, kExitUsage);
@@ -225,7 +235,21 @@ void LaunchCommand::check(const Environment& environment) {
   }
 }
 
+void LaunchCommand::check_hosts(const Environment& environment) {
+  hosts_ = hosts_launch(flags_, line_, random_run_id(), environment);
+  // The hosts have other numbers of GPUs than this machine.
+  LaunchFlags flags = flags_;
+  flags.nproc_per_node = most_workers(*hosts_, flags_);
+  flags.nnodes = std::to_string(hosts_->hosts.size());
+  flags.engine = kHostsEngine;
+  CommandLine line = line_;
+  line.flags.try_emplace("master-addr", GivenFlag{hosts_->hosts.front().address, "--hosts"});
+  flags.master_addr = line.find("master-addr")->value;
+  options_ = launch_options(flags, line, this_machine(environment), environment);
+}
+
 int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& console) {
+  if (hosts_) return run_hosts(environment, out, console);
   std::ostream* messages = &console;
   const auto fail = [&](const Error& error) {
     *messages << name_ << ": " << error.message << std::endl;
@@ -285,6 +309,19 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   };
   const auto status = run_guarded(signals_of(options_), launcher, on_end);
   return status ? *status : fail(status.error());
+}
+
+int LaunchCommand::run_hosts(const Environment& environment, std::ostream& out, std::ostream& err) {
+  if (flags_.dry_run) {
+    out << dry_run_text(*hosts_) << std::flush;
+    return 0;
+  }
+  out.flush();
+  err.flush();
+  const auto status = run_on_hosts(*hosts_, options_, environment);
+  if (status) return *status;
+  err << name_ << ": " << status.error().message << std::endl;
+  return exit_status(status.error());
 }
 
 RecordingFacts LaunchCommand::recording_facts(int status) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/engine_flags.h"
 #include "cli/launch_options.h"
+#include "launcher/hosts/hosts_run.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/driver.h"
 #include "recording/recording_facts.h"
@@ -43,6 +45,10 @@ class LaunchCommand : public CliCommand {
   // In the launcher, the guard's child.
   int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
 
+  // With --hosts.
+  void check_hosts(const Environment& environment);
+  int run_hosts(const Environment& environment, std::ostream& out, std::ostream& err);
+
   RecordingFacts recording_facts(int status) const;
 
   CLI::App* command_;
@@ -53,6 +59,7 @@ class LaunchCommand : public CliCommand {
   PlacedByEngine placed_;
   LaunchFlags flags_;
   LaunchOptions options_;
+  std::optional<HostsRun> hosts_;
 };
 
 }  // namespace distrun

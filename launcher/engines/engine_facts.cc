@@ -6,6 +6,8 @@ namespace distrun {
 
 Result<std::optional<EngineFacts>> engine_facts(const Environment& environment,
                                                 const ProcessAt& process_at) {
+  // A host may have variables of an engine in which its ssh server runs.
+  if (auto facts = ssh_hosts_facts(environment); !facts || *facts) return facts;
   // mpirun may run in a step of Slurm, whose variables its tasks inherit.
   if (auto facts = open_mpi_facts(environment); !facts || *facts) return facts;
   if (auto facts = mpich_facts(environment, process_at); !facts || *facts) return facts;

@@ -51,6 +51,7 @@ Result<std::optional<EngineFacts>> engine_facts(const Environment& environment,
                                                 const ProcessAt& process_at);
 
 // One per engine; nullopt if that engine did not start this process.
+Result<std::optional<EngineFacts>> ssh_hosts_facts(const Environment& environment);
 Result<std::optional<EngineFacts>> slurm_facts(const Environment& environment);
 Result<std::optional<EngineFacts>> open_mpi_facts(const Environment& environment);
 Result<std::optional<EngineFacts>> mpich_facts(const Environment& environment,

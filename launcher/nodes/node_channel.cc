@@ -154,6 +154,7 @@ void NodeChannel::close_with(const NodeMessage& message) {
 }
 
 void NodeChannel::close_now() {
+  if (!socket_.is_open()) return;  // The other side has ended before the last write did.
   error_code ignored;
   if (!lingers_) {
     socket_.close(ignored);

@@ -1,5 +1,6 @@
 #include "launcher/nodes/node_messages.h"
 
+#include <csignal>
 #include <limits>
 
 #include <fmt/format.h>
@@ -35,6 +36,7 @@ MessageJson json_of(const NodesVerdict& verdict) {
           {"headline", cut(verdict.headline, kHeadlineBytesMax)},
           {"details", cut_to_lines(verdict.details, kDetailsBytesMax)},
           {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)},
+          {"signal", verdict.signal},
           {"is_of_node_0", verdict.is_of_node_0}};
 }
 
@@ -124,6 +126,7 @@ NodesVerdict verdict_from(const MessageJson& message) {
           .headline = text(object, "headline"),
           .details = text(object, "details"),
           .notes = text(object, "notes"),
+          .signal = number(object, "signal", 0, SIGRTMAX),
           .is_of_node_0 = object.at("is_of_node_0").get<bool>()};
 }
 

@@ -39,7 +39,7 @@
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 5;
+inline constexpr int kNodeProtocol = 6;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;

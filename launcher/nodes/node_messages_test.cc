@@ -58,7 +58,8 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                   .role = "trainer",
                   .host = "gpu-7"},
       JoinAccepted{"gpu-6"},
-      FinishNode{NodesVerdict{.status = 125, .headline = "lost", .is_of_node_0 = false}},
+      FinishNode{NodesVerdict{
+          .status = 130, .headline = "lost", .signal = 2, .is_of_node_0 = false}},
       JoinRefused{"node 1 is here already"},
       NodeFailed{.attempt = 2, .may_restart = true, .verdict = kVerdict},
       NodeQuiet{.attempt = 2, .is_quiet = false},
@@ -112,7 +113,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 5, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
+      R"("protocol": 6, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "",
            "hello",

@@ -3,9 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include "distrun/store_server.h"
 #include "launcher/nodes/nodes_host.h"
@@ -509,26 +506,6 @@ TEST_F(NodesTest, RetriesAServerThatOnlyClosesAFewTimes) {
   ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
   EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: it closed the connection"));
   EXPECT_EQ(store->status().refused, 5u);
-}
-
-TEST(NodeChannelTest, EnablesKeepalive) {
-  asio::io_context io;
-  tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
-  tcp::socket socket(io);
-  socket.connect(acceptor.local_endpoint());
-  const int fd = socket.native_handle();
-  const auto channel = NodeChannel::open(std::move(socket), "", {});
-  const auto option = [&](int level, int name) {
-    int value = -1;
-    socklen_t size = sizeof(value);
-    return ::getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
-  };
-  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
-  EXPECT_LE(option(IPPROTO_TCP, TCP_KEEPIDLE) +
-                option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
-            15);
-  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 15'000);
-  channel->close();
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct NodesVerdict {
   std::string headline;      // "rank 3 failed: exit code 7"; empty if the run succeeded.
   std::string details;       // Further lines about the worker, such as its last output.
   std::string notes;         // Lines on later events: "  node 2 (gpu-8) is lost too: …".
+  int signal = 0;            // That ended the run on one node: the workers of all get it. 0: none.
   bool is_of_node_0 = true;  // Node 0 knows it. False if node 0 is lost.
 
   friend bool operator==(const NodesVerdict&, const NodesVerdict&) = default;

@@ -267,11 +267,14 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
 
 NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
   const Summary summary(plan, report, host, SummaryPlace::kOtherNode);
+  // Without a reader, workers get SIGTERM.
+  const int signal = report.run_end.signal;
   return {.status = exit_status(report.run_end),
           .node = plan.options.node_rank,
           .host = host,
           .headline = summary.line(),
-          .details = summary.blame()};
+          .details = summary.blame(),
+          .signal = signal == SIGPIPE ? 0 : signal};
 }
 
 }  // namespace distrun

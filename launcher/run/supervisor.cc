@@ -203,7 +203,8 @@ void Supervisor::handle(const StopOrdered& event, TimePoint now) {
   // Node 0 leaves last, because it has the store and the connections.
   may_leave_ = event.is_last && options_.node != 0;
   if (phase_ == Phase::kRunning) {
-    stop(RunEnd::Cause::kOtherNode, now);
+    const int signal = event.verdict.signal;
+    stop(RunEnd::Cause::kOtherNode, now, signal != 0 ? signal : SIGTERM);
   } else if (phase_ == Phase::kRendezvous) {
     actions_.push_back(TellNodesStopped{run_end_.attempt});
     continue_rendezvous(now);

@@ -114,6 +114,13 @@ TEST_F(SupervisorAmongNodesTest, FailureOnAnotherNodeStopsItsWorkers) {
               ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
+TEST_F(SupervisorAmongNodesTest, ItsWorkersGetTheSignalThatAnotherNodeReceived) {
+  start(1);
+  NodesVerdict interrupted = verdict(2, 128 + SIGINT);
+  interrupted.signal = SIGINT;
+  EXPECT_THAT(step(StopOrdered{interrupted}), ElementsAre("read stacks", "SIGINT to 0"));
+}
+
 TEST_F(SupervisorAmongNodesTest, TimeoutOnAnotherNodeShowsItsWorkersToo) {
   start(1);
   EXPECT_THAT(step(StopOrdered{verdict(2, kExitTimedOut)}),

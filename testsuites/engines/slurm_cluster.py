@@ -7,7 +7,6 @@ Requires root.  The nodes are named n0, n1, …; all of them are this machine.  
 resolve to 127.0.0.1, which enter_namespace() arranges in a mount namespace of this process.
 """
 
-import ctypes
 import os
 import pathlib
 import secrets
@@ -16,6 +15,8 @@ import socket
 import subprocess
 import tempfile
 import time
+
+from hosts_file import bind_hosts_file
 
 START_LIMIT_S = 60
 STOP_LIMIT_S = 10  # For each daemon.
@@ -56,18 +57,9 @@ def missing_programs():
 
 
 def enter_namespace(nodes):
-    """Adds the nodes' names to this process's /etc/hosts, and to that of its children, but of no other process."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    new_mounts, private, bind = 0x00020000, 0x44000, 0x1000
+    """Makes the nodes' names known to this process and its children."""
     names = " ".join(f"n{node}" for node in range(nodes))
-    with tempfile.NamedTemporaryFile("w", prefix="hosts-") as hosts:
-        hosts.write(pathlib.Path("/etc/hosts").read_text(encoding="utf-8") + f"\n127.0.0.1 {names}\n")
-        hosts.flush()
-        os.chmod(hosts.name, 0o644)
-        if libc.unshare(new_mounts) != 0 or libc.mount(None, b"/", None, private, None) != 0:
-            raise OSError(ctypes.get_errno(), "make a mount namespace")
-        if libc.mount(hosts.name.encode(), b"/etc/hosts", None, bind, None) != 0:
-            raise OSError(ctypes.get_errno(), "mount /etc/hosts")
+    bind_hosts_file(f"127.0.0.1 {names}\n")
 
 
 def free_ports(count):

@@ -1,0 +1,158 @@
+#include "cli/hosts_launch.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "common/text/parse_number.h"
+#include "common/text/shell_quote.h"
+#include "launcher/engines/ssh_hosts.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr int kWorkersOfAHostMax = 4096;
+
+// What only the distrun that the user starts reads.
+constexpr auto kOwnFlags =
+    std::to_array<std::string_view>({"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run"});
+
+// Without empty parts.
+std::vector<std::string> split_at(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+bool is_worker_count(const std::string& text) {
+  return text == "auto" || text == "cpu" || text == "gpu" ||
+         parse_number<int>(text, 1, kWorkersOfAHostMax).has_value();
+}
+
+std::vector<HostChoice> chosen_hosts(const GivenFlag& given) {
+  auto hosts = parse_hosts(given.value);
+  if (!hosts) throw CLI::ValidationError(given.said, hosts.error().message);
+  for (const HostChoice& host : *hosts) {
+    if (host.workers && !is_worker_count(*host.workers)) {
+      throw CLI::ValidationError(
+          given.said,
+          fmt::format("'{}' is not a number of workers; give a number, gpu, cpu or auto",
+                      *host.workers));
+    }
+  }
+  return std::move(*hosts);
+}
+
+void check_other_flags(const CommandLine& line, const std::vector<HostChoice>& hosts) {
+  const std::string& said = line.find("hosts")->said;
+  for (const char* flag : {"nnodes", "node-rank", "standalone"}) {
+    if (const GivenFlag* given = line.find(flag)) {
+      throw CLI::ValidationError(
+          given->said, fmt::format("cannot be combined with {}, which lists the nodes", said));
+    }
+  }
+  const bool has_address =
+      line.find("master-addr") != nullptr || line.find("rdzv-endpoint") != nullptr;
+  const auto is_here = [](const HostChoice& host) { return is_loopback(host.address); };
+  if (!has_address && is_here(hosts.front()) && !std::all_of(hosts.begin(), hosts.end(), is_here)) {
+    throw CLI::ValidationError(
+        said, fmt::format("on the other hosts, '{}' is not node 0 but the host itself; give "
+                          "the name of node 0 that the others know, or --master-addr",
+                          hosts.front().address));
+  }
+}
+
+// The flags for the launch of a host, which its own variables must not change.
+std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine& line) {
+  std::vector<std::string> arguments;
+  for (const LaunchFlag& flag : launch_flags()) {
+    const GivenFlag* given = line.find(flag.name);
+    if (given == nullptr || std::count(kOwnFlags.begin(), kOwnFlags.end(), flag.name) > 0) continue;
+    arguments.push_back(flag.takes_value() ? fmt::format("--{}={}", flag.name, given->value)
+                                           : fmt::format("--{}", flag.name));
+  }
+  const GivenFlag* workers = line.find("nproc-per-node");
+  if (host.workers || workers != nullptr) {
+    arguments.push_back(
+        fmt::format("--nproc-per-node={}", host.workers ? *host.workers : workers->value));
+  }
+  // Lines of several hosts come to one terminal, which the hosts do not see.
+  if (::isatty(STDOUT_FILENO) != 0 && line.find("prefix") == nullptr) {
+    arguments.emplace_back("--prefix=[${role_name}${rank}]:");
+  }
+  arguments.emplace_back("--");
+  arguments.insert(arguments.end(), line.program.begin(), line.program.end());
+  return arguments;
+}
+
+}  // namespace
+
+HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const std::string& run_id,
+                      const Environment& environment) {
+  HostsRun run{.hosts = chosen_hosts(*line.find("hosts")), .ssh = split_at(flags.ssh, ' ')};
+  check_other_flags(line, run.hosts);
+  if (run.ssh.empty()) throw CLI::ValidationError(line.find("ssh")->said, "needs a command");
+  std::error_code error;
+  const std::string folder = std::filesystem::current_path(error).string();
+  if (error) throw CLI::ValidationError("--hosts", "the current folder does not exist any more");
+  const auto more = split_at(flags.pass_env, ',');
+  for (std::size_t i = 0; i < run.hosts.size(); ++i) {
+    HostOrder order{.arguments = arguments_for(run.hosts[i], line),
+                    .folder = folder,
+                    .environment = passed_variables(environment, more)};
+    set_place(order.environment, {.nodes = static_cast<int>(run.hosts.size()),
+                                  .node = static_cast<int>(i),
+                                  .address = run.hosts.front().address,
+                                  .host = run.hosts[i].address,
+                                  .id = run_id});
+    run.orders.push_back(std::move(order));
+  }
+  run.version = DISTRUN_VERSION;
+  return run;
+}
+
+std::string most_workers(const HostsRun& run, const LaunchFlags& flags) {
+  int most = 1;
+  for (const HostChoice& host : run.hosts) {
+    const std::string& workers = host.workers ? *host.workers : flags.nproc_per_node;
+    const auto number = parse_number<int>(workers, 1, kWorkersOfAHostMax);
+    const bool is_unknown = !number && is_worker_count(workers);
+    if (is_unknown) return std::to_string(kWorkersOfAHostMax);
+    if (!number) return workers;  // A wrong value of --nproc-per-node.
+    most = std::max(most, *number);
+  }
+  return std::to_string(most);
+}
+
+std::string dry_run_text(const HostsRun& run) {
+  std::string text;
+  for (std::size_t i = 0; i < run.hosts.size(); ++i) {
+    text += fmt::format("# node {} of {}, over: {} {}\ncd {} &&", i, run.hosts.size(),
+                        fmt::join(run.ssh, " "), run.hosts[i].destination,
+                        shell_quoted(run.orders[i].folder));
+    for (const auto& [name, value] : run.orders[i].environment.variables()) {
+      text += fmt::format(" \\\n  {}={}", name, shell_quoted(value));
+    }
+    text += " \\\n  distrun launch";
+    for (const std::string& argument : run.orders[i].arguments) {
+      text += ' ' + shell_quoted(argument);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace distrun

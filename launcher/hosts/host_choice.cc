@@ -1,0 +1,116 @@
+#include "launcher/hosts/host_choice.h"
+
+#include <utility>
+
+#include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+
+#include "common/text/words.h"
+#include "launcher/engines/host_list.h"
+
+namespace distrun {
+
+namespace {
+
+Error wrong_hosts(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+
+// Cuts at commas that are not in brackets.
+std::vector<std::string_view> elements_of(std::string_view text) {
+  std::vector<std::string_view> elements;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    if (at == text.size() || (text[at] == ',' && depth == 0)) {
+      elements.push_back(trimmed(text.substr(begin, at - begin)));
+      begin = at + 1;
+    } else if (text[at] == '[') {
+      ++depth;
+    } else if (text[at] == ']') {
+      --depth;
+    }
+  }
+  return elements;
+}
+
+// ssh would take a leading dash for a flag, and the remote shell never sees a host.
+bool is_plain(std::string_view host) {
+  constexpr std::string_view kOther = ".-_:%";
+  const auto is_allowed = [&](char letter) {
+    return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+           (letter >= 'A' && letter <= 'Z') || kOther.find(letter) != kOther.npos;
+  };
+  if (host.empty() || host.front() == '-') return false;
+  for (const char letter : host) {
+    if (!is_allowed(letter)) return false;
+  }
+  return true;
+}
+
+struct Element {
+  std::string user;  // "me@"; may be empty.
+  std::string_view host;
+  std::optional<std::string> workers;
+};
+
+// "me@gpu[1-2]:8". The last colon that is not in brackets begins the number of workers.
+Result<Element> split_element(std::string_view text) {
+  Element element;
+  if (const auto at = text.find('@'); at != text.npos) {
+    element.user = std::string(text.substr(0, at + 1));
+    if (!is_plain(text.substr(0, at))) return wrong_hosts(fmt::format("'{}' has no user", text));
+    text.remove_prefix(at + 1);
+  }
+  const auto bracket = text.rfind(']');
+  const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
+  if (colon != text.npos) {
+    if (text.find(':', colon + 1) != text.npos) {
+      return wrong_hosts(
+          fmt::format("'{}' has two colons; write an IPv6 address in brackets", text));
+    }
+    element.workers = std::string(text.substr(colon + 1));
+    if (element.workers->empty()) {
+      return wrong_hosts(fmt::format("'{}' has no number of workers after the colon", text));
+    }
+  }
+  element.host = text.substr(0, colon);
+  return element;
+}
+
+}  // namespace
+
+Result<std::vector<HostChoice>> parse_hosts(std::string_view text) {
+  std::vector<HostChoice> hosts;
+  for (const std::string_view given : elements_of(text)) {
+    if (given.empty()) return wrong_hosts(fmt::format("'{}' has an empty name", text));
+    const auto element = split_element(given);
+    if (!element) return element.error();
+    std::vector<std::string> addresses;
+    if (element->host.starts_with('[') && element->host.ends_with(']')) {
+      addresses.emplace_back(element->host.substr(1, element->host.size() - 2));
+    } else {
+      auto names = expand_host_list(element->host);
+      if (!names) return names.error();
+      addresses = std::move(*names);
+    }
+    for (std::string& address : addresses) {
+      if (!is_plain(address)) {
+        return wrong_hosts(fmt::format("'{}' is not a host", address));
+      }
+      std::string destination = element->user + address;
+      hosts.push_back({std::move(destination), std::move(address), element->workers});
+      if (hosts.size() > kHostsMax) {
+        return wrong_hosts(fmt::format("more than {} hosts", kHostsMax));
+      }
+    }
+  }
+  return hosts;
+}
+
+bool is_loopback(std::string_view address) {
+  if (ascii_lower(address) == "localhost") return true;
+  boost::system::error_code not_an_address;
+  const auto ip = boost::asio::ip::make_address(std::string(address), not_an_address);
+  return !not_an_address && ip.is_loopback();
+}
+
+}  // namespace distrun

@@ -1,0 +1,92 @@
+#include "launcher/hosts/host_order.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "common/text/begins_with_any.h"
+
+namespace distrun {
+
+namespace {
+
+// As bytes, because variables and paths may not be UTF-8.
+nlohmann::json bytes_of(const std::string& text) {
+  return nlohmann::json::binary_t({text.begin(), text.end()});
+}
+
+std::string text_of_bytes(const nlohmann::json& value) {
+  const auto& bytes = value.get_binary();
+  return {bytes.begin(), bytes.end()};
+}
+
+constexpr auto kPassedBeginnings =
+    std::to_array<std::string_view>({"CUDA_", "DISTRUN_", "FI_", "GLOO_", "GOMP_", "KMP_", "MKL_",
+                                     "NCCL_", "OMP_", "PYTHON", "PYTORCH_", "TORCH", "UCX_"});
+constexpr auto kPassedNames = std::to_array<std::string_view>(
+    {"PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LOGLEVEL"});
+
+}  // namespace
+
+std::string encode(const HostOrder& order) {
+  nlohmann::json message = {{"folder", bytes_of(order.folder)},
+                            {"arguments", nlohmann::json::array()},
+                            {"environment", nlohmann::json::array()}};
+  for (const std::string& argument : order.arguments) {
+    message["arguments"].push_back(bytes_of(argument));
+  }
+  for (const auto& [name, value] : order.environment.variables()) {
+    message["environment"].push_back({bytes_of(name), bytes_of(value)});
+  }
+  const auto cbor = nlohmann::json::to_cbor(message);
+  std::string bytes;
+  for (std::size_t at = 0; at < kLengthBytes; ++at) {
+    bytes.push_back(static_cast<char>(cbor.size() >> (8 * at)));
+  }
+  return bytes.append(cbor.begin(), cbor.end());
+}
+
+Result<std::size_t> decode_length(std::string_view bytes) {
+  std::size_t length = 0;
+  for (std::size_t at = kLengthBytes; at-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(bytes[at]);
+  }
+  if (length > kOrderBytesMax) return Error{ErrorKind::kProtocol, "the order is too long"};
+  return length;
+}
+
+Result<HostOrder> decode_order(std::string_view bytes) {
+  HostOrder order;
+  try {
+    const auto message = nlohmann::json::from_cbor(bytes);
+    order.folder = text_of_bytes(message.at("folder"));
+    for (const auto& argument : message.at("arguments")) {
+      order.arguments.push_back(text_of_bytes(argument));
+    }
+    for (const auto& variable : message.at("environment")) {
+      order.environment.set(text_of_bytes(variable.at(0)), text_of_bytes(variable.at(1)));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return Error{ErrorKind::kProtocol, error.what()};
+  }
+  return order;
+}
+
+std::string control_byte(int signal) { return {static_cast<char>(signal)}; }
+
+Environment passed_variables(const Environment& environment, std::span<const std::string> more) {
+  Environment passed;
+  for (const auto& [name, value] : environment.variables()) {
+    const bool is_usual = begins_with_any(name, kPassedBeginnings) ||
+                          std::count(kPassedNames.begin(), kPassedNames.end(), name) > 0;
+    // Other hosts have other devices, and other workers.
+    const bool is_of_one_host = name == "CUDA_VISIBLE_DEVICES" || name.starts_with("TORCHELASTIC_");
+    const bool is_asked = std::count(more.begin(), more.end(), name) > 0;
+    if ((is_usual && !is_of_one_host) || is_asked) passed.set(name, value);
+  }
+  return passed;
+}
+
+}  // namespace distrun
