@@ -154,12 +154,12 @@ TEST_F(HostsLaunchTest, ALostConnectionEndsTheRun) {
   // The second host's ssh ends when its worker says so; the agent there sees its stdin end.
   write_ssh("[ $host = me@" + address_ +
             " ] || { eval \"$command\"; exit; }\n"
-            "mkfifo $HOME/in; cat <&0 >$HOME/in & cat=$!\n"
+            "mkfifo $HOME/in; exec 3<&0; cat <&3 >$HOME/in & cat=$!\n"
             "eval \"$command\" <$HOME/in &\n"
             "while [ ! -e $TEST_HOMES/cut ]; do sleep 0.05; done; kill $cat; exit 255");
   const ProgramResult result =
       run_two(fmt::format("[ $RANK = 2 ] && touch {}/cut; exec sleep 100", folder_.path()));
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM})) << result.err;
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125})) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr(fmt::format("distrun: the connection to me@{} is lost\n", address_)));
 }

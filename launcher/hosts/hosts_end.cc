@@ -27,7 +27,7 @@ HostsEnd hosts_end(const std::vector<HostEnd>& ends) {
       has_status = true;
     }
   }
-  if (!whole.lost.empty() && whole.status == 0) whole.status = kExitInternal;
+  if (!whole.lost.empty()) whole.status = kExitInternal;
   return whole;
 }
 

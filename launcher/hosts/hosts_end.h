@@ -5,7 +5,7 @@
 //     end.lost      // Hosts whose connection was lost, for a message.
 //
 // The nodes of a run agree on its status. ssh exits with 255 if it loses the connection, and
-// otherwise with the status of the agent. Pure.
+// otherwise with the status of the agent. If a connection is lost, the status is 125. Pure.
 #pragma once
 
 #include <optional>

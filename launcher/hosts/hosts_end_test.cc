@@ -23,6 +23,7 @@ TEST(HostsEndTest, NamesHostsWhoseConnectionWasLost) {
 
 TEST(HostsEndTest, ALostHostIsNoSuccess) {
   EXPECT_EQ(hosts_end({{"a", 0}, {"b", 255}}).status, 125);
+  EXPECT_EQ(hosts_end({{"a", 143}, {"b", 255}}).status, 125);
   EXPECT_EQ(hosts_end({{"a", std::nullopt}}).status, 125);
 }
 
