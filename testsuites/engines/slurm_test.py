@@ -164,7 +164,9 @@ class SlurmTest(unittest.TestCase):
     def test_contradictions_are_told_once_and_at_once(self):
         for flags, tasks, said in [
                 (["--nproc-per-node", "8"], ["--nodes", 2, "--ntasks", 8], "--nproc-per-node 8, but Slurm started 8 tasks on 2 nodes"),
-                (["--nnodes", "3"], ["--nodes", 2, "--ntasks-per-node", 1], "--nnodes 3, but Slurm started 2 tasks on 2 nodes")]:
+                (["--nnodes", "3"], ["--nodes", 2, "--ntasks-per-node", 1], "--nnodes 3, but Slurm started 2 tasks on 2 nodes"),
+                (["--rdzv-endpoint", "localhost:29500"], ["--nodes", 2, "--ntasks", 4],
+                 "--rdzv-endpoint localhost:29500 is a loopback address, but Slurm started 4 tasks on 2 nodes")]:
             done = self.cluster.run(*self.srun(*tasks), *self.launch(*flags, program="echo started"))
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assert_one_summary(done.stderr, re.escape(said))
