@@ -106,7 +106,8 @@ engines: packages
 
 test-engines: engines launcher
 	@$(call say,testing distrun in engines)
-	@/usr/bin/python3 -B testsuites/engines/slurm_test.py --all $(BUILD)/distrun
+	@/usr/bin/python3 -B testsuites/engines/slurm_test.py --all --train-digits '$(wildcard $(BUILD)/examples/train_digits)' \
+	  --python '$(wildcard $(TORCH_PYTHON))' $(BUILD)/distrun
 	@/usr/bin/python3 -B testsuites/engines/ssh_test.py --all $(BUILD)/distrun
 	@for mpi in openmpi mpich; do /usr/bin/python3 -B testsuites/engines/mpi_test.py $(BUILD)/distrun $$mpi .deps/mpi-$$mpi; done
 

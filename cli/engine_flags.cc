@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/os/socket_peer.h"
+#include "launcher/plan/rendezvous.h"
 
 namespace distrun {
 
@@ -30,6 +31,12 @@ GivenPlace given_place(const CommandLine& line) {
     if (colon != std::string::npos && nodes->value.substr(colon + 1) == min) nodes->value = min;
     return nodes;
   };
+  const auto loopback = [&]() -> std::optional<GivenPlace::Flag> {
+    auto address = flag("rdzv-endpoint");
+    if (!address || address->value.empty()) address = flag("master-addr");
+    const auto endpoint = parse_endpoint(address ? address->value : "");
+    return endpoint && is_loopback(endpoint->host) ? address : std::nullopt;
+  };
   const auto has = [&](std::string_view name) { return line.find(name) != nullptr; };
   return {.nodes = count(),
           .node = flag("node-rank"),
@@ -37,6 +44,7 @@ GivenPlace given_place(const CommandLine& line) {
           .has_address = has("master-addr") || has("rdzv-endpoint"),
           .has_port = has("master-port") || has("rdzv-endpoint"),
           .has_id = has("rdzv-id"),
+          .loopback = loopback(),
           .is_alone = has("standalone")};
 }
 

@@ -105,6 +105,22 @@ TEST_F(EnginesLaunchTest, TheFirstTaskTellsAContradiction) {
   EXPECT_EQ(silent.err, "");
 }
 
+TEST_F(EnginesLaunchTest, TheAddressMustReachTheOtherNodes) {
+  for (const Words& flags :
+       {Words{"--master-addr", "127.8.0.1"}, Words{"--master-addr", "localhost"},
+        Words{"--rdzv-endpoint", "[::1]:29501"}}) {
+    Words words = {"launch", "true"};
+    words.insert(words.begin() + 1, flags.begin(), flags.end());
+    const ProgramResult refused = run(words);
+    EXPECT_EQ(refused.end, ProcessEnd(ExitedWith{2}));
+    EXPECT_EQ(refused.err, "distrun launch: " + flags[0] + " " + flags[1] +
+                               " is a loopback address, but Slurm started 2 tasks on 2 "
+                               "nodes: give an address of task 0 that the other nodes can reach, "
+                               "or remove " +
+                               flags[0] + "\nTry 'distrun launch --help'.\n");
+  }
+}
+
 // So the advice in the message works.
 TEST_F(EnginesLaunchTest, AHeterogeneousJobRunsWithFlags) {
   options_.environment.set("SLURM_HET_SIZE", "2");

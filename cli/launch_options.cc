@@ -176,7 +176,11 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
            "c10d is not supported with several nodes yet; remove this flag and give --node-rank");
   }
   options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
-  options_.address_flag = said(flags.endpoint ? "rdzv-endpoint" : "master-addr");
+  const std::string_view address_flag = flags.endpoint ? "rdzv-endpoint" : "master-addr";
+  options_.address_flag = said(address_flag);
+  if (const auto can_connect = check_interface(options_.master_addr); !can_connect) {
+    refuse(address_flag, can_connect.error().message);
+  }
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",

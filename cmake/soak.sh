@@ -15,6 +15,7 @@
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
+#   engines    runs in a Slurm and on hosts, broken at random: ranks and distruns killed, nodes frozen, jobs cancelled, hosts cut off
 #   shm        random collectives of the backends shm and gloo; with 16 ranks, also messages and random groups
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy, and repeats tests half as often.
@@ -103,6 +104,11 @@ hangs-python-2() { repeat '^hangs_test.python.(key|pipe|lock)' -C soak; }
 collectives() { repeat '^followed_test.cpp' -C soak; }
 collectives-python() { repeat '^followed_test.(python|mixed)' -C soak; }
 nodes() { repeat '^followed_test.nodes' -C soak; }
+engines() {
+  local status=0
+  /usr/bin/python3 -B testsuites/engines/slurm_rounds.py --rounds "$times" "$build/distrun" || status=$?
+  [ $status = 77 ] || return $status
+}
 jitter() {
   if [ -z "$python" ]; then
     say 'skipped: the build has no Python that can import torch'
@@ -113,11 +119,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks ranks-ddp ranks-training backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes shm fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks ranks-ddp ranks-training backends sharing store faults joins spawns python hangs hangs-python hangs-python-2 jitter collectives collectives-python nodes engines shm fuzz
   launcher-busy runner-busy ranks-busy ranks-ddp-busy ranks-training-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | ranks-ddp | ranks-training | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | shm | fuzz) ;;
+    launcher | runner | ranks | ranks-ddp | ranks-training | backends | sharing | store | faults | joins | spawns | python | hangs | hangs-python | hangs-python-2 | jitter | collectives | collectives-python | nodes | engines | shm | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

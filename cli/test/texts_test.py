@@ -93,7 +93,8 @@ def start_store(program, folder):
 
 
 class StoreOfTorch(threading.Thread):
-    """Answers a client's greeting as PyTorch's TCPStore does, and closes the connection on the next request."""
+    """Answers a client's greeting as PyTorch's TCPStore does, and closes the connection on the next request.  It closes
+    the connections of distrun's nodes at once."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -103,12 +104,18 @@ class StoreOfTorch(threading.Thread):
         self.start()
 
     def run(self):
-        connection, _ = self._socket.accept()
-        with self._socket, connection:
-            connection.settimeout(TIMEOUT_S)
-            greeting = connection.recv(10, socket.MSG_WAITALL)  # Validate with a number, ping with a number.
-            connection.sendall(greeting[-4:])
-            connection.recv(1)
+        with self._socket:
+            while True:
+                try:
+                    connection, _ = self._socket.accept()
+                except TimeoutError:
+                    return
+                with connection:
+                    connection.settimeout(TIMEOUT_S)
+                    greeting = connection.recv(10, socket.MSG_WAITALL)  # Validate with a number, ping with a number.
+                    if greeting[0] == 0:
+                        connection.sendall(greeting[-4:])
+                        connection.recv(1)
 
 
 def free_port():

@@ -1,5 +1,6 @@
 #include "common/os/network_interface.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string_view>
@@ -29,8 +30,9 @@ std::string text_of(const sockaddr* address) {
 }  // namespace
 
 std::optional<std::string> interface_of(const std::string& address) {
-  // "fe80::1%eth0" becomes "fe80::1".
-  const std::string_view plain = std::string_view(address).substr(0, address.find('%'));
+  // Several interfaces may have the same link-local address: "fe80::1%eth0" is that of eth0.
+  const std::size_t scope = std::min(address.find('%'), address.size());
+  const std::string_view plain = std::string_view(address).substr(0, scope);
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return std::nullopt;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
@@ -38,6 +40,7 @@ std::optional<std::string> interface_of(const std::string& address) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
+    if (scope < address.size() && address.substr(scope + 1) != one->ifa_name) continue;
     if (text_of(one->ifa_addr) == plain) return one->ifa_name;
   }
   return std::nullopt;

@@ -43,6 +43,11 @@ std::optional<std::string> contradiction(const EngineFacts& facts, const GivenPl
   return std::nullopt;
 }
 
+bool is_on_several_nodes(const EngineFacts& facts) {
+  if (facts.nodes.value) return *facts.nodes.value > 1;
+  return facts.local_tasks.value.value_or(1) < *facts.tasks.value;
+}
+
 }  // namespace
 
 std::string reason_to_ignore_engine(const GivenPlace& given) {
@@ -65,6 +70,14 @@ Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given) 
   const bool is_rank = is_rank_per_task(facts);
   if (const auto error = contradiction(facts, given, is_rank)) {
     return Error{ErrorKind::kInvalidArgument, *error};
+  }
+  if (given.loopback && is_on_several_nodes(facts)) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{0} {1} is a loopback address, but {2}{3}: give an address of "
+                             "task 0 that the other nodes can reach{4}",
+                             given.loopback->said, given.loopback->value, started(facts),
+                             facts.nodes.value ? "" : ", and not all of them on this node",
+                             facts.address.value ? ", or remove " + given.loopback->said : "")};
   }
   if (!given.has_address && !facts.address.value) {
     return Error{ErrorKind::kInvalidArgument,

@@ -31,6 +31,7 @@ struct GivenPlace {
   bool has_address = false;                  // --master-addr or --rdzv-endpoint
   bool has_port = false;                     // --master-port or --rdzv-endpoint
   bool has_id = false;                       // --rdzv-id
+  std::optional<Flag> loopback;              // The address, if it can only be this machine.
   bool is_alone = false;                     // --standalone
 };
 

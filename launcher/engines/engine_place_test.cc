@@ -73,6 +73,26 @@ TEST(EnginePlaceTest, WithoutTheCountsOfOtherNodesThisNodesDecides) {
   EXPECT_EQ(place_of(facts, {}).value().mode, EngineMode::kAgent);
 }
 
+TEST(EnginePlaceTest, TheAddressMustReachOtherNodes) {
+  const GivenPlace given{.has_address = true,
+                         .loopback = GivenPlace::Flag{"--master-addr", "127.0.0.1"}};
+  EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4), given),
+            "--master-addr 127.0.0.1 is a loopback address, but Slurm started 8 tasks on 2 "
+            "nodes: give an address of task 0 that the other nodes can reach, or remove "
+            "--master-addr");
+  EXPECT_EQ(error_of(slurm(4, 3, 1, 4, 4), given), "") << "all tasks are on this node";
+  EngineFacts mpi = slurm(8, 3, 2, 4, 4);
+  mpi.engine = "MPICH";
+  mpi.nodes = mpi.node = mpi.most_tasks = {};
+  mpi.address = {};
+  EXPECT_EQ(error_of(mpi, given),
+            "--master-addr 127.0.0.1 is a loopback address, but MPICH started 8 tasks, and "
+            "not all of them on this node: give an address of task 0 that the other nodes can "
+            "reach");
+  mpi.local_tasks = {8, "MPI_LOCALNRANKS"};
+  EXPECT_EQ(error_of(mpi, given), "");
+}
+
 TEST(EnginePlaceTest, WhatTheUserGaveStays) {
   const auto place =
       place_of(slurm(4, 3, 4, 1, 1), {.has_address = true, .has_port = true, .has_id = true})

@@ -48,7 +48,8 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
     const NodesMember::Options member{.address = {options.master_addr, options.master_port},
                                       .join_timeout = options.join_timeout,
                                       .heartbeat = options.heartbeat};
-    return {std::make_unique<NodesMember>(io, request, member, std::move(handlers)), nullptr};
+    return {std::make_unique<NodesMember>(io, request, member, std::move(handlers)), nullptr,
+            nullptr};
   }
   auto nodes = std::make_unique<NodesHost>(
       io, request,
@@ -60,7 +61,11 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
   const auto take = [to = nodes.get()](boost::asio::ip::tcp::socket socket, std::string received) {
     to->take(std::move(socket), std::move(received));
   };
-  return {std::move(nodes), take};
+  const auto check_key = [by = nodes.get()](const boost::asio::ip::tcp::endpoint& client,
+                                            std::string_view key) {
+    return by->check_key(client, key);
+  };
+  return {std::move(nodes), take, check_key};
 }
 
 }  // namespace distrun

@@ -1,13 +1,14 @@
 // make_nodes connects this node to the others of the run, according to the plan.
 //
 //     auto nodes = make_nodes(io, plan, "gpu-7", handlers);
-//     StoreServerInternals::listen(io, {}, nodes.take);             // on node 0
+//     StoreServerInternals::listen(io, {}, nodes.take, nodes.check_key);   // on node 0
 //     nodes.nodes->join();
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -21,6 +22,9 @@ struct MadeNodes {
   std::unique_ptr<Nodes> nodes;
   // On node 0: the store passes it each connection from a node. `nodes` must outlive its calls.
   std::function<void(boost::asio::ip::tcp::socket socket, std::string received)> take;
+  // On node 0: NodesHost::check_key(), for the store. `nodes` must outlive its calls.
+  std::function<Result<bool>(const boost::asio::ip::tcp::endpoint& client, std::string_view key)>
+      check_key;
 };
 
 // `host` is this node's name in messages.

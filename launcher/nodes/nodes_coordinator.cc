@@ -215,6 +215,14 @@ void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
   go_on_if_all_have_stopped();
 }
 
+void NodesCoordinator::handle(const TorchrunCame& event, TimePoint now) {
+  if (phase_ != Phase::kJoining) return;
+  stop({.status = kExitInternal,
+        .headline = fmt::format("a node at {} runs torchrun; start distrun launch on every node",
+                                event.address)},
+       /*may_restart=*/false, now);
+}
+
 void NodesCoordinator::handle(const NodesTick&, TimePoint now) {
   if (!deadline_ || now < *deadline_) return;
   if (phase_ == Phase::kJoining) {

@@ -51,8 +51,11 @@ struct NodeLost {  // Its connection has ended, or it sent an invalid message.
   std::string reason;
   bool is_by_node_0 = false;  // It has given up node 0, and says so itself.
 };
+struct TorchrunCame {  // One of its agents, instead of a node.
+  std::string address;
+};
 struct NodesTick {};
-using NodeEvent = std::variant<NodeAsked, NodeReported, NodeLost, NodesTick>;
+using NodeEvent = std::variant<NodeAsked, NodeReported, NodeLost, TorchrunCame, NodesTick>;
 
 // Actions, to be performed in order.
 struct AcceptNode {  // From now on send orders for `node` to `peer`.
@@ -110,6 +113,7 @@ class NodesCoordinator {
   // Complete when all nodes have joined.
   std::vector<RanksOfNode> ranks() const;
 
+  bool is_joining() const { return phase_ == Phase::kJoining; }
   bool is_stopping() const { return phase_ == Phase::kStopping; }
   bool is_finished() const { return phase_ == Phase::kFinished; }
 
@@ -128,6 +132,7 @@ class NodesCoordinator {
   void handle(const NodeAsked& event, TimePoint now);
   void handle(const NodeReported& event, TimePoint now);
   void handle(const NodeLost& event, TimePoint now);
+  void handle(const TorchrunCame& event, TimePoint now);
   void handle(const NodesTick& event, TimePoint now);
   void handle(Node& node, const NodeFailed& report, TimePoint now);
   void handle(Node& node, const NodeQuiet& report, TimePoint now);

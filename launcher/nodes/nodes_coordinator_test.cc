@@ -111,6 +111,18 @@ TEST_F(NodesCoordinatorTest, StartsWhenAllHaveJoinedWithRanksInNodeOrder) {
   EXPECT_EQ(ranks[2].count, 2);
 }
 
+TEST_F(NodesCoordinatorTest, TorchrunEndsTheRunBeforeItsStart) {
+  make({.nodes = 2, .run_id = "run"});
+  joins(0);
+  EXPECT_THAT(step(TorchrunCame{"10.0.0.7"}), ElementsAre("stop 125 to 0"));
+  EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 125 to 0"));
+  EXPECT_EQ(describe(verdict_),
+            "a node at 10.0.0.7 runs torchrun; start distrun launch on every node");
+
+  start(2);
+  EXPECT_THAT(step(TorchrunCame{"10.0.0.7"}), IsEmpty()) << "all nodes are here";
+}
+
 TEST_F(NodesCoordinatorTest, RunHangsIfNoNodeMakesProgress) {
   start(3, /*max_restarts=*/1);
   EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());

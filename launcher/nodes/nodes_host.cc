@@ -10,6 +10,8 @@
 
 #include "launcher/nodes/clock_offset.h"
 #include "launcher/nodes/heartbeat.h"
+#include "launcher/nodes/torchrun_key.h"
+#include "store/network/endpoint_text.h"
 
 namespace distrun {
 
@@ -287,6 +289,19 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
                     peer](const Error& reason) { self->ended(peer, reason.message); }});
   }
 
+  Result<bool> check_key(const tcp::endpoint& client, std::string_view key) {
+    if (closed || !coordinator.is_joining()) return false;
+    const auto run = run_of_torchrun_key(key);
+    if (!run) return true;
+    const std::string address = unmapped(client).address().to_string();
+    if (*run == own.run_id) {
+      step(TorchrunCame{address});
+    } else {
+      not_let_in("a node at " + address + " was refused: it runs torchrun, with another --rdzv-id");
+    }
+    return Error{ErrorKind::kProtocol, "it is torchrun; start distrun launch on every node"};
+  }
+
   void received(NodePeer peer, const NodeMessage& message) {
     if (const auto its = joined.find(peer); its != joined.end()) its->second.heartbeat.heard(now());
     if (strangers.count(peer) > 0) {
@@ -377,6 +392,10 @@ NodesHost::~NodesHost() { impl_->close(); }
 
 void NodesHost::take(tcp::socket socket, std::string received) {
   impl_->take(std::move(socket), std::move(received));
+}
+
+Result<bool> NodesHost::check_key(const tcp::endpoint& client, std::string_view key) {
+  return impl_->check_key(client, key);
 }
 
 std::string NodesHost::missing() const { return impl_->coordinator.missing(); }

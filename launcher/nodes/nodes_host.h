@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -45,6 +46,10 @@ class NodesHost : public Nodes {
 
   // Takes a node's connection to the store's port.
   void take(boost::asio::ip::tcp::socket socket, std::string received);
+
+  // For the store, StoreServerInternals::CheckKey: refuses torchrun's agents until the run starts.
+  // An agent of this run ends the run, because it takes the place of a node.
+  Result<bool> check_key(const boost::asio::ip::tcp::endpoint& client, std::string_view key);
 
   // NodesCoordinator::missing().
   std::string missing() const;

@@ -14,6 +14,7 @@
 #include "launcher/nodes/name_look_up.h"
 #include "launcher/nodes/node_channel.h"
 #include "launcher/nodes/operation_outbox.h"
+#include "launcher/nodes/store_probe.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -27,6 +28,7 @@ namespace {
 
 constexpr milliseconds kFirstPause(50), kLongestPause(2000);  // Between connection attempts.
 constexpr milliseconds kOneAttempt(10'000);                   // For name look-up and connection.
+constexpr milliseconds kProbeTimeout(2000);                   // For a program that is not node 0.
 // After this many missing answers it fails; fewer may come from a previous run's node 0 that is
 // exiting.
 constexpr int kUnansweredMax = 5;
@@ -34,7 +36,8 @@ constexpr int kUnansweredMax = 5;
 constexpr std::size_t kOperationsUnsentMax = 3 * kNodeMessageBytesMax;
 constexpr std::size_t kLastUnsentMax = 5 * kNodeMessageBytesMax;
 constexpr std::size_t kFlightsUnsentMax = 4 * kNodeMessageBytesMax;
-constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
+constexpr const char* kIsHere =
+    " (a loopback address, so this machine itself: node 0 must run here)";
 
 }  // namespace
 
@@ -46,11 +49,12 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
         handlers(std::move(to)),
         socket(loop),
         attempt_timer(loop),
+        probe_timer(loop),
         join_timer(loop),
         patience(loop),
         looks(loop) {}
 
-  enum class Phase { kConnecting, kAsking, kJoined, kStarted, kOver };
+  enum class Phase { kConnecting, kAsking, kProbing, kJoined, kStarted, kOver };
 
   asio::io_context& io;
   const JoinRequest request;
@@ -59,8 +63,10 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   Phase phase = Phase::kConnecting;
   tcp::socket socket;
   std::optional<NameLookUp> look_up;
+  tcp::endpoint reached;  // The last endpoint that accepted a connection.
+  std::optional<StoreProbe> probe;
   std::shared_ptr<NodeChannel> channel;
-  asio::steady_timer attempt_timer, join_timer, patience, looks;
+  asio::steady_timer attempt_timer, probe_timer, join_timer, patience, looks;
   Heartbeat heartbeat;  // Of node 0.
   milliseconds pause = kFirstPause;
   std::string last_reason;  // Why node 0 was not reached.
@@ -127,13 +133,14 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
                     [](const tcp::endpoint& one) { return one.address().is_loopback(); });
     asio::async_connect(
         socket, endpoints,
-        [self = shared_from_this(), is_here](error_code error, const tcp::endpoint&) {
+        [self = shared_from_this(), is_here](error_code error, const tcp::endpoint& at) {
           if (error == asio::error::operation_aborted) return;
           if (self->phase != Phase::kConnecting) return;
           if (error) {
             const Error reason = Error::from_errno("connect", error.value());
             return self->try_again(reason.message + (is_here ? kIsHere : ""));
           }
+          self->reached = at;
           self->ask();
         });
   }
@@ -143,6 +150,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     error_code ignored;
     socket.close(ignored);
     look_up.reset();
+    probe_timer.cancel();
+    probe.reset();
     phase = Phase::kConnecting;
     after(attempt_timer, pause, [](Impl& impl) { impl.connect(); });
     pause = std::min(2 * pause, kLongestPause);
@@ -153,6 +162,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     look_up.reset();
     after(attempt_timer, options.answer_timeout,
           [](Impl& impl) { impl.not_node_0("it does not answer"); });
+    after(probe_timer, options.probe_after, [](Impl& impl) { impl.look_for_torchrun(); });
     channel = NodeChannel::open(
         std::move(socket), "",
         {.on_message =
@@ -170,6 +180,37 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
             "the program that listens at {} is not node 0 of this run: {}; on every node, give the "
             "address of node 0 (--master-addr) and a port that is free on node 0 (--master-port)",
             options.address.text(), reason));
+  }
+
+  // PyTorch's store neither answers a node nor closes its connection.
+  void look_for_torchrun() {
+    probe.emplace(io, reached, [self = shared_from_this()](StoreProbe::Found found) {
+      if (found == StoreProbe::Found::kTcpStore) self->not_node_0(found);
+    });
+  }
+
+  // It only closes connections.
+  void find_out_what_listens() {
+    phase = Phase::kProbing;
+    after(attempt_timer, kProbeTimeout,
+          [](Impl& impl) { impl.not_node_0(StoreProbe::Found::kNoStore); });
+    probe.emplace(io, reached, [self = shared_from_this()](StoreProbe::Found found) {
+      self->not_node_0(found);
+    });
+  }
+
+  void not_node_0(StoreProbe::Found found) {
+    if (found == StoreProbe::Found::kTcpStore) {
+      return fail(
+          ErrorKind::kProtocol,
+          fmt::format("{} runs torchrun, or another program with a TCPStore of PyTorch; start "
+                      "distrun launch on every node, with a port that is free on node 0 "
+                      "(--master-port)",
+                      node_0()));
+    }
+    not_node_0(found == StoreProbe::Found::kDistrunStore
+                   ? "it is a distrun that waits for no other nodes (is --nnodes missing there?)"
+                   : "it closed the connection");
   }
 
   void look_after_node_0() {
@@ -227,7 +268,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     heartbeat = Heartbeat(options.heartbeat, now());
     look_after_node_0();
     pause = kFirstPause;
-    for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
+    for (auto* timer : {&attempt_timer, &probe_timer, &join_timer, &patience}) timer->cancel();
+    probe.reset();
   }
 
   void ended(const Error& error) {
@@ -235,9 +277,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     channel.reset();
     if (phase == Phase::kAsking) {
       // A wrong answer means another server; a missing one may be temporary.
-      if (error.kind == ErrorKind::kProtocol || ++unanswered >= kUnansweredMax) {
-        return not_node_0(error.kind == ErrorKind::kProtocol ? reason : "it closed the connection");
-      }
+      if (error.kind == ErrorKind::kProtocol) return not_node_0(reason);
+      if (++unanswered >= kUnansweredMax) return find_out_what_listens();
       return try_again(reason);
     }
     if (phase == Phase::kJoined) {
@@ -307,10 +348,13 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void stop() {
     const bool may_have_reported = std::exchange(phase, Phase::kOver) == Phase::kStarted;
-    for (auto* timer : {&attempt_timer, &join_timer, &patience, &looks}) timer->cancel();
+    for (auto* timer : {&attempt_timer, &probe_timer, &join_timer, &patience, &looks}) {
+      timer->cancel();
+    }
     error_code ignored;
     socket.close(ignored);
     look_up.reset();
+    probe.reset();
     const auto closed_channel = std::exchange(channel, nullptr);
     if (!closed_channel) return;
     if (may_have_reported) {

@@ -24,6 +24,7 @@ class NodesMember : public Nodes {
     StoreAddress address;  // Node 0's.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     std::chrono::milliseconds answer_timeout = std::chrono::seconds(10);  // To JoinRequest.
+    std::chrono::milliseconds probe_after = std::chrono::seconds(2);      // Without an answer.
     std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it reports that it waits.
     std::chrono::milliseconds heartbeat = std::chrono::seconds(5);  // See heartbeat.h; 0: none.
     std::function<OperationTime()> clock = std::chrono::system_clock::now;

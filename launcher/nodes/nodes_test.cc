@@ -9,6 +9,7 @@
 #include "launcher/nodes/nodes_member.h"
 #include "store/protocol/request.h"
 #include "store/server/store_server_internals.h"
+#include "store/test/frames.h"
 
 namespace distrun {
 namespace {
@@ -56,7 +57,10 @@ class NodesTest : public ::testing::Test {
     const auto take = [this](tcp::socket socket, std::string received) {
       if (host_) host_->take(std::move(socket), std::move(received));
     };
-    store_ = StoreServerInternals::listen(io_, {.port = port}, take).value();
+    const auto check_key = [this](const tcp::endpoint& client, std::string_view key) {
+      return host_ ? host_->check_key(client, key) : Result<bool>(false);
+    };
+    store_ = StoreServerInternals::listen(io_, {.port = port}, take, check_key).value();
     port_ = store_->port();
     host_->join();
   }
@@ -91,9 +95,20 @@ class NodesTest : public ::testing::Test {
 
   // Sends `bytes` as a node; true if node 0 closes the connection within ten seconds.
   bool is_dropped(const std::string& bytes) {
+    return is_closed_after(std::string(1, static_cast<char>(kNodeGreeting)) + bytes);
+  }
+
+  // As a client of the store that sets a key.
+  bool is_refused_with(const std::string& key) {
+    return is_closed_after(
+        testing::greeting() +
+        testing::frame(RequestCode::kSet, testing::text(key) + testing::text("")));
+  }
+
+  bool is_closed_after(const std::string& bytes) {
     tcp::socket socket(io_);
     socket.connect({asio::ip::make_address("127.0.0.1"), port_});
-    socket.send(asio::buffer(std::string(1, static_cast<char>(kNodeGreeting)) + bytes));
+    socket.send(asio::buffer(bytes));
     bool dropped = false;
     std::array<char, 1> byte;
     socket.async_receive(asio::buffer(byte), [&](auto error, std::size_t) { dropped = !!error; });
@@ -292,7 +307,7 @@ TEST_F(NodesTest, MemberTimesOutAndNamesTheAddressOfNode0) {
   EXPECT_THAT(log_.errors[0],
               AllOf(HasSubstr("node 0 at 127.0.0.1:" + std::to_string(port_)),
                     HasSubstr("within 0.1 s: connect: connection refused (a loopback "
-                              "address: node 0 must run on this machine); is "),
+                              "address, so this machine itself: node 0 must run here); is "),
                     HasSubstr("--node-rank 0")));
   EXPECT_THAT(log_.orders, IsEmpty());
 }
@@ -498,14 +513,138 @@ TEST_F(NodesTest, ReportsAnotherServerAtThePort) {
   }
 }
 
-// torch's own store closes at once too, and so does a node 0 that is about to exit.
+// Does not let nodes join: closes their connections, or does not answer. If it is a store, it
+// answers the pings of its clients, and closes after a request that it does not know.
+class OtherServer {
+ public:
+  struct Options {
+    bool closes_nodes = true, is_store = true;
+  };
+  OtherServer(asio::io_context& io, const Options& options)
+      : acceptor_(io, {asio::ip::make_address("127.0.0.1"), 0}), options_(options) {
+    accept();
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  int closed() const { return closed_; }
+
+ private:
+  using Socket = std::shared_ptr<tcp::socket>;
+
+  void accept() {
+    acceptor_.async_accept([this](auto error, tcp::socket accepted) {
+      if (error) return;
+      read(std::make_shared<tcp::socket>(std::move(accepted)));
+      accept();
+    });
+  }
+  void read(const Socket& socket) {
+    socket->async_read_some(asio::buffer(buffer_), [this, socket](auto error, std::size_t size) {
+      const std::string_view bytes(buffer_.data(), error ? 0 : size);
+      const std::size_t hello = testing::greeting().size(), ping = 1 + sizeof(std::uint32_t);
+      const bool is_node = bytes.starts_with(static_cast<char>(kNodeGreeting));
+      if (options_.is_store && bytes.starts_with(testing::greeting()) && size == hello + ping) {
+        socket->send(asio::buffer(bytes.substr(hello + 1)));
+        read(socket);
+      } else if (is_node && !options_.closes_nodes) {
+        read(socket);
+      } else {
+        ++closed_;
+      }
+    });
+  }
+  tcp::acceptor acceptor_;
+  const Options options_;
+  std::array<char, 4096> buffer_;
+  int closed_ = 0;
+};
+
+// A node 0 that is about to exit closes at once, too.
 TEST_F(NodesTest, RetriesAServerThatOnlyClosesAFewTimes) {
+  const OtherServer server(io_, {.is_store = false});
+  port_ = server.port();
+  member(request(1), log_);
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: it closed the connection"));
+  EXPECT_EQ(server.closed(), 6) << "five nodes and a client of a store";
+}
+
+// Older versions of PyTorch may close the connection of a node.
+TEST_F(NodesTest, ReportsATorchrunAtTheAddressOfNode0) {
+  for (const bool closes : {true, false}) {
+    const OtherServer server(io_, {.closes_nodes = closes});
+    port_ = server.port();
+    Log log;
+    member(request(1), log, {.probe_after = milliseconds(10)});
+    ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); }));
+    EXPECT_EQ(log.errors[0], "node 0 at 127.0.0.1:" + std::to_string(port_) +
+                                 " runs torchrun, or another program with a TCPStore of PyTorch; "
+                                 "start distrun launch on every node, with a port that is free on "
+                                 "node 0 (--master-port)");
+  }
+}
+
+TEST_F(NodesTest, DoesNotMistakeASlowNode0ForATorchrun) {
+  std::deque<tcp::socket> unanswered;
+  const auto keep = [&](tcp::socket socket, std::string) {
+    unanswered.push_back(std::move(socket));
+  };
+  const auto store = StoreServerInternals::listen(io_, {}, keep).value();
+  port_ = store->port();
+  member(request(1), log_, {.answer_timeout = milliseconds(200), .probe_after = milliseconds(0)});
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: it does not answer; "));
+}
+
+TEST_F(NodesTest, ReportsADistrunOfOneNodeAtTheAddressOfNode0) {
   const auto store = StoreServer::listen(io_, {}).value();
   port_ = store->port();
   member(request(1), log_);
   ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
-  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: it closed the connection"));
+  EXPECT_THAT(log_.errors[0],
+              HasSubstr("is not node 0 of this run: it is a distrun that waits for no other nodes "
+                        "(is --nnodes missing there?); on every node"));
   EXPECT_EQ(store->status().refused, 5u);
+}
+
+TEST_F(NodesTest, ATorchrunOfThisRunEndsItBeforeItsStart) {
+  for (const std::string key : {"/run/torchelastic/role_info/1", "/torch.rendezvous.run"}) {
+    host_log_ = log_ = {};
+    host(3);
+    member(request(1, 3), log_);
+    EXPECT_TRUE(is_refused_with(key)) << key;
+    ASSERT_TRUE(comes_to([&] { return !host_log_.orders.empty(); })) << key;
+    const NodesVerdict verdict = std::get<StopNode>(host_log_.orders[0]).verdict;
+    EXPECT_EQ(describe(verdict),
+              "a node at 127.0.0.1 runs torchrun; start distrun launch on every node");
+    EXPECT_EQ(verdict.status, 125);
+    members_.clear();
+    unhost();
+  }
+}
+
+TEST_F(NodesTest, ATorchrunOfAnotherRunIsRefused) {
+  host();
+  EXPECT_TRUE(is_refused_with("/torch.rendezvous.other"));
+  EXPECT_EQ(store_->status().closed.at(0).reason,
+            "it is torchrun; start distrun launch on every node");
+  EXPECT_THAT(
+      host_log_.notices,
+      ElementsAre("a node at 127.0.0.1 was refused: it runs torchrun, with another --rdzv-id"));
+  member(request(1), log_);
+  EXPECT_TRUE(both_start());
+}
+
+TEST_F(NodesTest, WorkersMayUseAnyKeyOnceTheRunHasStarted) {
+  host();
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  tcp::socket worker(io_);
+  worker.connect({asio::ip::make_address("127.0.0.1"), port_});
+  worker.send(
+      asio::buffer(testing::greeting() +
+                   testing::frame(RequestCode::kSet,
+                                  testing::text("/torch.rendezvous.run") + testing::text(""))));
+  EXPECT_TRUE(comes_to([&] { return StoreServerInternals::table(*store_).key_count() == 1; }));
 }
 
 }  // namespace

@@ -35,6 +35,33 @@ bool is_numeric(const std::string& host) {
   return !error;
 }
 
+bool is_loopback(const std::string& host) {
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(host, error);
+  if (error) return host == "localhost";
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6())
+        .is_loopback();
+  }
+  return address.is_loopback();
+}
+
+Result<void> check_interface(const std::string& host) {
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address_v6(host, error);
+  if (error || !address.is_link_local() || address.scope_id() != 0) return {};
+  const std::size_t scope = host.find('%');
+  if (scope == std::string::npos) {
+    return bad_endpoint(fmt::format(
+        "'{0}' is a link-local address; add the interface of this machine that leads to node 0, "
+        "as in {0}%eth0",
+        host));
+  }
+  return bad_endpoint(fmt::format(
+      "'{}': this machine has no interface '{}'; give the one that leads to node 0 (ip -6 route)",
+      host, host.substr(scope + 1)));
+}
+
 Result<std::string> parse_host(std::string_view text) {
   std::string_view host = trimmed(text);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

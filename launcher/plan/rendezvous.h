@@ -40,6 +40,13 @@ Result<std::string> parse_host(std::string_view text);
 // Whether it is an IPv4 or IPv6 address, not a name.
 bool is_numeric(const std::string& host);
 
+// Whether other machines cannot reach it: a loopback address, or "localhost".
+bool is_loopback(const std::string& host);
+
+// Fails for a link-local address without an interface of this machine, as in fe80::1%eth0: the
+// kernel cannot connect to it.
+Result<void> check_interface(const std::string& host);
+
 // An entry of --rdzv-conf "KEY=VALUE,…", trimmed; the views point into `text`.
 struct RdzvConfEntry {
   std::string_view key, value;

@@ -72,6 +72,34 @@ TEST(RendezvousTest, ParsesEndpointsLikeTorch) {
   }
 }
 
+TEST(RendezvousTest, KnowsWhatOtherMachinesCannotReach) {
+  for (const auto* here : {"127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "localhost"}) {
+    EXPECT_TRUE(is_loopback(here)) << here;
+  }
+  for (const auto* there : {"", "10.0.0.1", "128.0.0.1", "fe80::1", "gpu-0", "localhost.example"}) {
+    EXPECT_FALSE(is_loopback(there)) << there;
+  }
+}
+
+TEST(RendezvousTest, ALinkLocalAddressNeedsAnInterface) {
+  for (const auto* good : {"gpu-0", "10.0.0.1", "169.254.0.1", "fd00::1", "fe80::1%lo"}) {
+    EXPECT_FALSE(check_interface(good).has_error()) << good;
+  }
+  EXPECT_EQ(check_interface("fe80::1").error().message,
+            "'fe80::1' is a link-local address; add the interface of this machine that leads to "
+            "node 0, as in fe80::1%eth0");
+  EXPECT_EQ(check_interface("fe80::1%none7").error().message,
+            "'fe80::1%none7': this machine has no interface 'none7'; give the one that leads to "
+            "node 0 (ip -6 route)");
+}
+
+TEST(RendezvousTest, KeepsTheInterfaceOfALinkLocalAddress) {
+  EXPECT_EQ(parse_host("fe80::1%eth0").value(), "fe80::1%eth0");
+  const Endpoint endpoint = parse_endpoint("[fe80::1%eth0.7]:29500").value();
+  EXPECT_EQ(endpoint.host, "fe80::1%eth0.7");
+  EXPECT_EQ(endpoint.port, 29500);
+}
+
 TEST(RendezvousTest, ParsesConfigurationAsKeysAndValues) {
   for (const auto* good : {"", " ", "timeout=900", "is_host=1, rank = x=y"}) {
     EXPECT_FALSE(parse_rdzv_conf(good).has_error()) << good;

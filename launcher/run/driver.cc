@@ -98,7 +98,9 @@ class Driver {
     signals_.begin(context_.lifeline.blocked);  // Before any process starts.
     watch_guard();
     if (const auto opened = open_metrics(); !opened) return opened.error();
-    if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
+    if (const auto opened = store_.open(nodes_.take_node(), nodes_.check_key()); !opened) {
+      return opened.error();
+    }
     store_.set_place(place_);
     place_.operations = collectives_.open();
     if (const auto opened = workers_.open(); !opened) return opened.error();

@@ -47,6 +47,9 @@ class NodeLink {
   // On node 0: the store passes it each node's connection.
   const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
+  // On node 0: the store passes it the keys of its clients, until the run starts.
+  const StoreServerInternals::CheckKey& check_key() const { return made_.check_key; }
+
   // The network interface to the other nodes; empty if it is loopback or not yet known.
   std::string interface() const;
 

@@ -13,7 +13,8 @@ namespace distrun {
 StoreHost::StoreHost(boost::asio::io_context& io, const LaunchPlan& plan, StoreFile* file)
     : io_(io), options_(plan.options), file_(file) {}
 
-Result<void> StoreHost::open(StoreServerInternals::TakeNode take_node) {
+Result<void> StoreHost::open(StoreServerInternals::TakeNode take_node,
+                             StoreServerInternals::CheckKey check_key) {
   if (file_ != nullptr || options_.node_rank > 0) return {};
   std::string host = options_.master_addr;
   if (options_.nnodes > 1) {
@@ -23,7 +24,7 @@ Result<void> StoreHost::open(StoreServerInternals::TakeNode take_node) {
   }
   auto server = StoreServerInternals::listen(
       io_, {.host = host, .port = options_.master_port, .same_user = options_.same_user},
-      std::move(take_node));
+      std::move(take_node), std::move(check_key));
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};

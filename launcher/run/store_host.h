@@ -2,7 +2,7 @@
 // than node 0, which has the server, it does nothing.
 //
 //     StoreHost store(io, plan, file);
-//     if (auto opened = store.open(take_node); !opened) return opened.error();
+//     if (auto opened = store.open(take_node, check_key); !opened) return opened.error();
 //     store.set_place(place);          // the port or the URL for the workers' environment
 //     …
 //     store.start_over();              // for the next attempt
@@ -33,8 +33,10 @@ class StoreHost {
   // `file` is null unless the store is a file.
   StoreHost(boost::asio::io_context& io, const LaunchPlan& plan, StoreFile* file);
 
-  // Starts the server. `take_node` gets the connections of other nodes.
-  Result<void> open(StoreServerInternals::TakeNode take_node);
+  // Starts the server. `take_node` gets the connections of other nodes, `check_key` the keys of
+  // clients.
+  Result<void> open(StoreServerInternals::TakeNode take_node,
+                    StoreServerInternals::CheckKey check_key);
 
   // Empties the store. Requires that no worker of the previous attempt runs.
   Result<void> start_over();

@@ -22,6 +22,7 @@ StoreConnections::StoreConnections(boost::asio::any_io_executor executor, tcp::e
       own_(std::move(own)),
       limits_(settings.limits),
       take_node_(std::move(settings.take_node)),
+      check_key_(std::move(settings.check_key)),
       events_(std::move(settings.on_refused)) {}
 
 void StoreConnections::add(tcp::socket socket, const tcp::endpoint& remote) {
@@ -103,6 +104,9 @@ std::size_t StoreConnections::apply(const ConnectionPtr& connection, std::string
 
 Result<void> StoreConnections::apply_one(Connection& connection, const StoreRequest& request) {
   connection.last_request = request.code;
+  if (check_key_) {
+    if (const auto checked = check_key(connection, request); !checked) return checked;
+  }
   switch (request.code) {
     case RequestCode::kStatus:
       append_text(replies_to(connection.peer), to_json(status()));
@@ -118,6 +122,15 @@ Result<void> StoreConnections::apply_one(Connection& connection, const StoreRequ
       break;
   }
   return table_.apply(connection.peer, request, *this);
+}
+
+Result<void> StoreConnections::check_key(const Connection& connection,
+                                         const StoreRequest& request) {
+  if (request.keys.empty()) return {};
+  const auto goes_on = check_key_(connection.remote, request.key());
+  if (!goes_on) return goes_on.error();
+  if (!*goes_on) check_key_ = nullptr;
+  return {};
 }
 
 void StoreConnections::after_requests(const ConnectionPtr& connection) {

@@ -42,6 +42,7 @@ class StoreConnections final : public ReplySink,
     StoreLimits limits;
     StoreEvents::OnRefused on_refused;
     StoreServerInternals::TakeNode take_node;
+    StoreServerInternals::CheckKey check_key;
   };
 
   // `own` is the address where the server listens.
@@ -73,6 +74,7 @@ class StoreConnections final : public ReplySink,
   void process(const ConnectionPtr& connection);
   std::size_t apply(const ConnectionPtr& connection, std::string_view bytes);
   Result<void> apply_one(Connection& connection, const StoreRequest& request);
+  Result<void> check_key(const Connection& connection, const StoreRequest& request);
   void after_requests(const ConnectionPtr& connection);
   void process_later(const ConnectionPtr& connection);
 
@@ -91,6 +93,7 @@ class StoreConnections final : public ReplySink,
   const boost::asio::ip::tcp::endpoint own_;
   const StoreLimits limits_;
   const StoreServerInternals::TakeNode take_node_;
+  StoreServerInternals::CheckKey check_key_;  // Empty: keys are not checked, or not any more.
   StoreEvents events_;
   StoreTable table_{limits_};
   boost::unordered_flat_map<PeerId, ConnectionPtr> connections_;

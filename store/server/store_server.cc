@@ -53,12 +53,14 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io,
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServerInternals::listen(
-    asio::io_context& io, const StoreServer::Options& options, TakeNode take_node) {
+    asio::io_context& io, const StoreServer::Options& options, TakeNode take_node,
+    CheckKey check_key) {
   auto admission = StoreAdmission::open(options);
   if (!admission) return admission.error();
   auto socket = listening_socket(io, options);
   if (!socket) return socket.error();
-  StoreConnections::Settings settings{options.limits, options.on_refused, std::move(take_node)};
+  StoreConnections::Settings settings{options.limits, options.on_refused, std::move(take_node),
+                                      std::move(check_key)};
   auto impl = std::make_unique<StoreServer::Impl>(std::move(*socket), std::move(*admission),
                                                   std::move(settings));
   impl->acceptor->start();

@@ -254,6 +254,25 @@ TEST_F(StoreServerTest, HandsOverTheConnectionsOfNodes) {
   EXPECT_TRUE(given.empty());
 }
 
+TEST_F(StoreServerTest, ChecksKeysUntilItIsToldToStop) {
+  stop();
+  std::vector<std::string> seen;
+  start({}, nullptr, [&](const auto&, std::string_view key) -> Result<bool> {
+    seen.emplace_back(key);
+    if (key == "bad") return Error{ErrorKind::kProtocol, "it uses a bad key"};
+    return key != "last";
+  });
+  Client bad = greeted_client(), client = greeted_client();
+  bad.send(frame(RequestCode::kSet, text("bad") + text("1")));
+  EXPECT_TRUE(bad.is_closed_by_peer());
+  EXPECT_EQ(see([&] { return server_->status(); }).closed.at(0).reason, "it uses a bad key");
+  EXPECT_EQ(see([&] { return table().key_count(); }), 0u) << "refused before it is served";
+  client.send(frame(RequestCode::kSet, text("last") + text("1")) +
+              frame(RequestCode::kSet, text("bad") + text("1")));
+  ASSERT_TRUE(comes_to([&] { return table().key_count() == 2; }));
+  EXPECT_THAT(seen, ElementsAre("bad", "last"));
+}
+
 TEST_F(StoreServerTest, RefusesNodesIfNoneAreExpected) {
   Client node(port_);
   node.send(std::string(1, static_cast<char>(kNodeGreeting)));

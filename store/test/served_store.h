@@ -98,8 +98,9 @@ class StoreServerTest : public ::testing::Test {
   void TearDown() override { stop(); }
 
   void start(const StoreServer::Options& options,
-             const StoreServerInternals::TakeNode& take_node = nullptr) {
-    server_ = StoreServerInternals::listen(io_, options, take_node).value();
+             const StoreServerInternals::TakeNode& take_node = nullptr,
+             const StoreServerInternals::CheckKey& check_key = nullptr) {
+    server_ = StoreServerInternals::listen(io_, options, take_node, check_key).value();
     port_ = server_->port();
     thread_ = std::thread([this] { io_.run(); });
   }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs `distrun launch` in steps of a real Slurm of four nodes, which it starts on this machine.
 
-    testsuites/engines/slurm_test.py [--all] DISTRUN [SlurmTest.test_…]
+    testsuites/engines/slurm_test.py [--all] [--train-digits PROGRAM] [--python PYTHON] DISTRUN [SlurmTest.test_…]
 
---all also runs what takes minutes.  Requires root and Slurm (cmake/setup.sh packages engines); without them, it prints why and exits with 77.
+PROGRAM is the example train_digits; PYTHON can import torch.  --all also runs what takes minutes.  Requires root and Slurm (cmake/setup.sh packages engines); without them, it prints why and exits with 77.
 """
 
+import argparse
 import os
 import pathlib
 import re
@@ -19,7 +20,10 @@ import slurm_cluster
 from slurm_cluster import SlurmCluster
 
 DISTRUN = ""
+TRAIN_DIGITS = ""  # Empty: not built.
+PYTHON = ""
 ALL = False
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NODES = 4
 SKIPPED = 77
 LIMIT_S = 60  # For what happens within seconds.
@@ -119,6 +123,31 @@ class SlurmTest(unittest.TestCase):
         done = self.cluster.run(*self.srun("--ntasks", 1), *self.launch("--nproc-per-node", "2", program=PLACE))
         self.assertEqual(sorted(done.stdout.splitlines()), ["0/2 0/2 0/1 127.0.0.1", "1/2 1/2 0/1 127.0.0.1"], done.stderr)
 
+    def train_digits(self, *program):
+        """Trains on 4 nodes with 2 ranks each.  Expects falling loss, and a good model that is the same on all ranks."""
+        done = self.cluster.run(*self.srun("--nodes", 4, "--ntasks-per-node", 1), DISTRUN, "launch", "--nproc-per-node", "2",
+                                *program, EXAMPLES / "data" / "digits.csv", variables={"PYTHON_EXEC": PYTHON})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [float(loss) for loss in re.findall(r"(?m)^epoch .* (\S+)$", done.stdout)]
+        self.assertEqual(len(losses), 10, done.stdout)
+        self.assertLess(losses[-1], losses[0] / 2)
+        accuracy = dict(re.findall(r"(?m)^rank (\d) test_accuracy (\S+)$", done.stdout))
+        self.assertEqual(sorted(accuracy), [str(rank) for rank in range(8)], done.stdout)
+        self.assertEqual(len(set(accuracy.values())), 1, accuracy)
+        self.assertGreater(float(accuracy["0"]), 0.85)
+
+    def test_digits_are_trained_in_cpp(self):
+        if not TRAIN_DIGITS:
+            self.skipTest("no example train_digits: build with LibTorch, and give --train-digits")
+        self.train_digits(TRAIN_DIGITS)
+
+    def test_digits_are_trained_in_python(self):
+        if not PYTHON:
+            self.skipTest("no Python with torch: configure with DISTRUN_TORCH_PYTHON, and give --python")
+        if not ALL:
+            self.skipTest("takes half a minute; --all runs it")
+        self.train_digits(EXAMPLES / "train_digits.py")
+
     def test_a_failing_rank_is_told_once_and_gives_the_exit_status(self):
         done = self.cluster.run(*self.srun("--nodes", 4, "--ntasks-per-node", 1), *self.launch(
             "--nproc-per-node", "2", program='[ "$RANK" != 5 ] || { echo oops >&2; exit 7; }; sleep 600'))
@@ -135,7 +164,9 @@ class SlurmTest(unittest.TestCase):
     def test_contradictions_are_told_once_and_at_once(self):
         for flags, tasks, said in [
                 (["--nproc-per-node", "8"], ["--nodes", 2, "--ntasks", 8], "--nproc-per-node 8, but Slurm started 8 tasks on 2 nodes"),
-                (["--nnodes", "3"], ["--nodes", 2, "--ntasks-per-node", 1], "--nnodes 3, but Slurm started 2 tasks on 2 nodes")]:
+                (["--nnodes", "3"], ["--nodes", 2, "--ntasks-per-node", 1], "--nnodes 3, but Slurm started 2 tasks on 2 nodes"),
+                (["--rdzv-endpoint", "localhost:29500"], ["--nodes", 2, "--ntasks", 4],
+                 "--rdzv-endpoint localhost:29500 is a loopback address, but Slurm started 4 tasks on 2 nodes")]:
             done = self.cluster.run(*self.srun(*tasks), *self.launch(*flags, program="echo started"))
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assert_one_summary(done.stderr, re.escape(said))
@@ -250,20 +281,22 @@ class SlurmTest(unittest.TestCase):
 
 
 def main():
-    global DISTRUN, ALL
-    if "--all" in sys.argv:
-        ALL = True
-        sys.argv.remove("--all")
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    DISTRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    global DISTRUN, TRAIN_DIGITS, PYTHON, ALL
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--train-digits", default="")
+    parser.add_argument("--python", default="")
+    parser.add_argument("distrun")
+    given, tests = parser.parse_known_args()
+    ALL, TRAIN_DIGITS, PYTHON = given.all, given.train_digits, given.python
+    DISTRUN = str(pathlib.Path(given.distrun).resolve())
     missing = slurm_cluster.missing_programs()
     if os.geteuid() != 0 or missing:
         print("skipped: " + (f"not installed: {', '.join(missing)}; run cmake/setup.sh packages engines" if missing else "not root"))
         sys.exit(SKIPPED)
     slurm_cluster.enter_namespace(NODES)
     with SlurmCluster(NODES) as SlurmTest.cluster:
-        program = unittest.main(exit=False, verbosity=2)
+        program = unittest.main(argv=[sys.argv[0], *tests], exit=False, verbosity=2)
     sys.exit(0 if program.result.wasSuccessful() else 1)
 
 
