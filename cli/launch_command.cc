@@ -59,10 +59,11 @@ Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
   {0} --nproc-per-node 4 --hang-after 600 -m my_package.train
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
+  {0} --hosts gpu-1:8,gpu-2:8 train.py
   {0} --nproc-per-node 2 --dry-run train.py
 
-Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/engines.md, docs/errors.md,
-docs/exit-codes.md)";
+Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/ssh.md, docs/engines.md,
+docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
     R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
