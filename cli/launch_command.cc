@@ -60,8 +60,8 @@ Examples:
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
   {0} --nproc-per-node 2 --dry-run train.py
 
-Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/engines.md, docs/errors.md,
-docs/exit-codes.md)";
+Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/engines.md, docs/kubernetes.md,
+docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
     R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
@@ -210,7 +210,8 @@ void LaunchCommand::check(const Environment& environment) {
   }
   const bool is_placed = placed_.place.mode != EngineMode::kAlone;
   if (is_placed) {
-    flags_.engine = placed_.facts->engine;
+    flags_.is_placed = true;
+    flags_.shares_console = !placed_.facts->has_own_host;
     flags_.task = placed_.place.task;
     for (std::string* file : {&flags_.html, &flags_.trace, &flags_.record, &flags_.save_digests}) {
       *file = file_of_task(*file, *placed_.facts->task.value);

@@ -62,7 +62,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kOutput, "record", 0, "FILE", kVariable, kOwn, "Record the run in the zip file FILE: the output, the events, the HTML report and the trace. distrun replay FILE prints the output again."},
     {kOutput, "metrics-port", 0, "PORT", kVariable, kOwn, "Serve metrics of the workers of this node for Prometheus, at http://127.0.0.1:PORT/metrics. If PORT is 0, distrun chooses a free port and prints the address."},
     {kOutput, "metrics-host", 0, "ADDRESS", kVariable, kOwn, "IP address at which --metrics-port listens. 0.0.0.0 means all addresses of this machine. Everyone who can connect can read the metrics."},
-    {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kLimited, "NAME is static or c10d. c10d is supported on one node, and on several nodes that Slurm or mpirun started. On one node with c10d, the store uses a free port, and --master-addr, --master-port and --rdzv-endpoint have no effect."},
+    {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kLimited, "NAME is static or c10d. c10d is supported on one node, and on several nodes that an engine, such as Slurm or mpirun, started. On one node with c10d, the store uses a free port, and --master-addr, --master-port and --rdzv-endpoint have no effect."},
     {kCompatibility, "start-method", 0, "NAME", kVariable, kBetter, "NAME is spawn, fork or forkserver. This flag has no effect, because distrun always starts each worker as a new process."},
     {kCompatibility, "monitor-interval", 0, "SECONDS", kVariable, kBetter, "This flag has no effect, because distrun notices at once when a worker exits."},
     {kCompatibility, "event-log-handler", 0, "NAME", kVariable, kLimited, "NAME must be null. To record events, use --events."},

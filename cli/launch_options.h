@@ -21,8 +21,9 @@ namespace distrun {
 
 // The value of each flag as text, or whether it is given.
 struct LaunchFlags {
-  bool as_torchrun = false;  // distrun runs under the name torchrun.
-  std::string engine;        // LaunchOptions::engine and task.
+  bool as_torchrun = false;     // distrun runs under the name torchrun.
+  bool is_placed = false;       // An engine has set --nnodes or --node-rank.
+  bool shares_console = false;  // As LaunchOptions says, like task.
   std::optional<TaskPlace> task;
   std::string nproc_per_node = "1", nnodes = "1", node_rank = "0", max_restarts = "0";
   bool standalone = false;

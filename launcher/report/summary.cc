@@ -46,7 +46,7 @@ std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
 }  // namespace
 
 bool tells_end(const LaunchPlan& plan, const RunEnd& run_end) {
-  if (plan.options.engine.empty() || run_end.cause == RunEnd::Cause::kNotJoined) return true;
+  if (!plan.options.shares_console || run_end.cause == RunEnd::Cause::kNotJoined) return true;
   const bool is_told_by_node_0 = !run_end.verdict || run_end.verdict->is_of_node_0;
   return plan.options.node_rank == (is_told_by_node_0 ? 0 : 1);
 }
