@@ -41,7 +41,7 @@ class LaunchCommand : public CliCommand {
 
  private:
   // In the launcher, the guard's child.
-  int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
+  Result<RunEnd> run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context) const;
 
   RecordingFacts recording_facts(int status) const;
 

@@ -40,6 +40,7 @@ struct LaunchFlags {
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   std::string numa_binding;
   LogFlags log;
+  std::string termination_log;  // A path; empty: none. If it is not given, there is a default.
   std::string events, html, trace, record;  // Paths; empty: none.
   std::string metrics_port, metrics_host = "127.0.0.1";
   std::string save_digests, compare_digests;  // Paths; empty: none.

@@ -104,6 +104,9 @@ class Summary {
     return (tells_end(plan_, end_) ? end() : "") + leaks() +
            leaked_processes_text(report_.leaked_processes);
   }
+  std::string account_of_failure() const {
+    return end_.cause == RunEnd::Cause::kSucceeded ? "" : end();
+  }
 
   // The headline, and details about the worker that failed first, for other nodes.
   std::string line() const { return headline(plan_, end_) + core(); }
@@ -263,6 +266,11 @@ class Summary {
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place) {
   return Summary(plan, report, host, place).text();
+}
+
+std::string failure_account(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host) {
+  return Summary(plan, report, host, SummaryPlace::kOtherNode).account_of_failure();
 }
 
 NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {

@@ -27,10 +27,19 @@ DISTRUN = ""
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/kubernetes"
 PLACE = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT"'
 NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-# Makes a pod of the shell that runs it, and runs a command in it: HOSTS NAME COMMAND…
+# Makes a pod of the shell that runs it, and runs a command in it: HOSTS LOG NAME COMMAND…
+# As in a pod, the termination log is a mount.
 POD = """
-mount --bind "$1" /etc/hosts && hostname "$2" || exit 99
-shift 2
+set -e
+mount --bind "$1" /etc/hosts
+mount -t tmpfs none /mnt
+for device in null zero urandom; do touch /mnt/$device; mount --bind /dev/$device /mnt/$device; done
+mkdir /mnt/shm
+touch /mnt/termination-log
+mount --bind "$2" /mnt/termination-log
+mount --rbind /mnt /dev
+hostname "$3"
+shift 3
 exec "$@"
 """
 
@@ -108,7 +117,8 @@ def problems_of(manifest):
         if known != manifest:  # It drops fields that it does not know.
             return f"of {manifest}, only {known} is known"
         jobs = manifest["spec"].get("replicatedJobs", [])
-        return "".join(problems_of({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, **job["template"]}) for job in jobs)
+        head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+        return "".join(problems_of({**head, **job["template"]}) for job in jobs)
     try:
         kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as refused:
@@ -162,8 +172,10 @@ class PodTest(unittest.TestCase):
         """The words that run a command in a pod whose DNS has `more_hosts`."""
         hosts = self.folder / f"hosts-{pod.host}"
         hosts.write_text(pod.hosts() + more_hosts, encoding="utf-8")
-        return [*NAMESPACE, "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", POD, "pod", str(hosts), pod.host,
-                "env", "-i", *(f"{name}={value}" for name, value in pod.environment().items()), *command]
+        log = self.folder / f"{pod.host}.log"
+        log.touch()
+        return [*NAMESPACE, "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
+                "sh", "-c", POD, "pod", str(hosts), str(log), pod.host, "env", "-i", *(f"{name}={value}" for name, value in pod.environment().items()), *command]
 
     def run_one(self, pod, *command):
         return subprocess.run(self.in_pod(pod, command), capture_output=True, text=True, check=False, timeout=LIMIT_S,
@@ -182,8 +194,10 @@ class PodTest(unittest.TestCase):
             out = shlex.quote(str(self.folder / pod.host))
             starts.append(f"{{ {words} >{out}.out 2>{out}.err; echo $? >{out}.status; }} &")
         script = "\n".join([*network, *starts, "wait"])
-        subprocess.run([*NAMESPACE, "--net", "sh", "-c", script], check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
-        return [tuple((self.folder / f"{pod.host}.{part}").read_text(encoding="utf-8") for part in ("out", "err", "status"))
+        # If the time is over, all processes of the namespace are killed.
+        subprocess.run([*NAMESPACE, "--net", "--pid", "--fork", "--kill-child", "sh", "-c", script], check=True, timeout=LIMIT_S,
+                       stdin=subprocess.DEVNULL)
+        return [tuple((self.folder / f"{pod.host}.{part}").read_text(encoding="utf-8") for part in ("out", "err", "status", "log"))
                 for pod in pods]
 
     def test_env_explains_the_place_of_each_pod(self):
@@ -205,15 +219,16 @@ class PodTest(unittest.TestCase):
             pods = pods_of(name)
             done = self.run_all(pods, PLACE)
             first = f"{pods[0].host}.train" if name == "trainjob.yaml" else f"{pods[0].host}.train.default.svc.cluster.local"
-            for pod, (out, err, status) in zip(pods, done):
-                self.assertEqual(status, "0\n", f"{name}: {err}")
+            for pod, (out, err, status, log) in zip(pods, done):
+                self.assertEqual((status, log), ("0\n", ""), f"{name}: {err}")
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"{2 * pod.index + local}/4 {local}/2 {pod.index}/2 {first}:29500" for local in range(2)])
 
-    def test_each_pod_prints_the_summary_and_exits_with_the_status_of_the_failed_rank(self):
-        for out, err, status in self.run_all(pods_of("indexed-job.yaml"), '[ "$RANK" != 3 ] || exit 7; sleep 600'):
+    def test_each_pod_says_who_failed_and_exits_with_the_status_of_the_failed_rank(self):
+        for out, err, status, log in self.run_all(pods_of("indexed-job.yaml"), '[ "$RANK" != 3 ] || exit 7; sleep 600'):
             self.assertEqual(status, "7\n", out + err)
             self.assertIn("distrun: node 1 (train-1): rank 3 failed: exit code 7\n", err)
+            self.assertTrue(log.startswith("distrun: node 1 (train-1): rank 3 failed: exit code 7\n"), log)
 
     def test_pods_are_independent_without_the_number_of_nodes(self):
         for pod in pods_of("indexed-job.yaml"):
