@@ -43,7 +43,7 @@ class LaunchCommand : public CliCommand {
 
  private:
   // In the launcher, the guard's child.
-  int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
+  Result<RunEnd> run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context) const;
 
   // With --hosts.
   void check_hosts(const Environment& environment);
