@@ -245,7 +245,7 @@ void LaunchCommand::check_hosts(const Environment& environment) {
   LaunchFlags flags = flags_;
   flags.nproc_per_node = most_workers(*hosts_, flags_);
   flags.nnodes = std::to_string(hosts_->hosts.size());
-  flags.engine = kHostsEngine;
+  flags.is_placed = true;
   CommandLine line = line_;
   line.flags.try_emplace("master-addr", GivenFlag{hosts_->hosts.front().address, "--hosts"});
   flags.master_addr = line.find("master-addr")->value;
