@@ -137,13 +137,18 @@ class HostsRunner {
       fail({ErrorKind::kSystem,
             fmt::format("{0}: ssh ended with {1} before distrun was ready there; try: ssh {0} true",
                         ends_[i].host, describe(how))});
-    } else if (ordered_ && !stops_) {
-      stops_ = true;
-      limit(deadline_, options_.shutdown_timeout + kEndsApart, [this] { kill_the_rest(); });
+    } else if (ordered_) {
+      expect_the_end();
     }
     const bool all = std::all_of(hosts_.begin(), hosts_.end(),
                                  [](const auto& host) { return host->has_ended(); });
     if (all) end();
+  }
+
+  // The run ends, or has ended on one host.
+  void expect_the_end() {
+    if (std::exchange(stops_, true)) return;
+    limit(deadline_, options_.shutdown_timeout + kEndsApart, [this] { kill_the_rest(); });
   }
 
   void fail(const Error& error) {
@@ -171,7 +176,11 @@ class HostsRunner {
     using enum RunSignals::Meaning;
     if (meaning == kSuspend) return;  // The hosts would take silence for a lost connection.
     if (ended_ && meaning == kEnd) return io_.stop();
-    if (ordered_) return write_to_all(control_byte(signal));
+    if (ordered_) {
+      write_to_all(control_byte(signal));
+      if (meaning == kEnd) expect_the_end();
+      return;
+    }
     if (meaning != kEnd) return;
     status_ = 128 + signal;
     interrupted_ = true;
