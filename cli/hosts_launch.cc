@@ -76,7 +76,7 @@ void check_other_flags(const CommandLine& line, const std::vector<HostChoice>& h
   }
 }
 
-// The flags for the launch of a host, which its own variables must not change.
+// The user's flags for the launch of a host.
 std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine& line) {
   std::vector<std::string> arguments;
   for (const LaunchFlag& flag : launch_flags()) {

@@ -146,7 +146,8 @@ TEST_F(HostsLaunchTest, AHostThatCannotBeReachedStartsNothing) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(result.err,
             "no route\ndistrun launch: b: ssh ended with exit code 255 before distrun was ready "
-            "there; try: ssh b true\n");
+            "there; try: " +
+                ssh() + " b true\n");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/ran"));
 }
 
@@ -164,8 +165,48 @@ TEST_F(HostsLaunchTest, ALostConnectionEndsTheRun) {
               HasSubstr(fmt::format("distrun: the connection to me@{} is lost\n", address_)));
 }
 
+TEST_F(HostsLaunchTest, AHostThatCannotStartItsWorkersEndsTheRunWithItsError) {
+  write_ssh("[ $host = me@" + address_ +
+            " ] && cd / && rm -f $TEST_HOMES/worker\neval \"$command\"");
+  const std::string worker = folder_.path() + "/worker";
+  std::ofstream(worker) << "#!/bin/sh\nexec sleep 100\n";
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  // Node 0 waits for a node that never comes, until it is told to end.
+  const ProgramResult result = launch({"--ssh", ssh(), "--shutdown-timeout", "0.5", "--hosts",
+                                       fmt::format("{0}:1,me@{0}:1", address_), worker},
+                                      options_);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{127})) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("distrun launch: " + worker + ": no such file\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("is lost")));
+}
+
+TEST_F(HostsLaunchTest, VariablesOfAHostSetNoFlags) {
+  write_ssh("export PET_HOSTS=no-such-host PET_NNODES=7 PET_ROLE=mine; eval \"$command\"");
+  const ProgramResult result = run_two("echo $ROLE_NAME $WORLD_SIZE");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_EQ(result.out, "default 3\ndefault 3\ndefault 3\n");
+}
+
+TEST_F(HostsLaunchTest, AKilledSshIsALostConnection) {
+  write_ssh("[ $host != " + address_ + " ] || kill -9 $$; eval \"$command\"");
+  const ProgramResult early = run_two("true");
+  EXPECT_EQ(early.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(early.err, HasSubstr("ssh ended with signal SIGKILL (9) before distrun was ready "
+                                   "there; try: " +
+                                   ssh() + " " + address_ + " true\n"));
+}
+
+// Before the launch of a host is ready for it, the signal would kill the launch.
+TEST_F(HostsLaunchTest, AnEarlySignalThatAsksForStacksDoesNotEndTheRun) {
+  options_.on_output = [](const std::string&, int pid) { ::kill(pid, SIGUSR1); };
+  write_ssh("echo; eval \"$command\"");
+  const ProgramResult result = run({"--hosts", address_, "--nproc-per-node", "2", "sh", "-c",
+                                    "for i in 1 2 3 4 5; do echo $i; done"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+}
+
 TEST_F(HostsLaunchTest, IgnoresWhatTheShellPrints) {
-  write_ssh("echo Welcome; echo \"$host\"; eval \"$command\"");
+  write_ssh("echo Welcome; echo \"$host\"; printf unfinished; eval \"$command\"");
   const ProgramResult result = run({"--hosts", address_, "echo", "hello"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_EQ(result.out, "hello\n");

@@ -2,8 +2,11 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/os/host_name.h"
+#include "common/os/proc.h"
 #include "common/os/write_all.h"
 #include "distrun/process_end.h"
 #include "launcher/hosts/host_order.h"
@@ -29,13 +33,40 @@ using boost::system::error_code;
 
 namespace {
 
+constexpr const char* kConnectionEnded = "the connection to distrun has ended";
+
+// Signals that come before the launch handles them would kill it.
+constexpr std::chrono::milliseconds kBetweenTries{10};
+constexpr int kTriesMax = 500;
+
+// Whether the process blocks, handles or ignores the signal.
+bool is_prepared(pid_t pid, int signal) {
+  std::istringstream status(proc_file(pid, "status"));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigBlk:") && !line.starts_with("SigIgn:") &&
+        !line.starts_with("SigCgt:")) {
+      continue;
+    }
+    const auto mask = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    if ((mask >> (signal - 1) & 1) != 0) return true;
+  }
+  return false;
+}
+
 class HostAgent {
  public:
-  HostAgent() : in_(io_, ::dup(STDIN_FILENO)), silence_(io_), ended_(io_) {}
+  HostAgent() : in_(io_), silence_(io_), ended_(io_) {}
 
   int run() {
     ::signal(SIGPIPE, SIG_IGN);
-    if (!write_all(STDOUT_FILENO, fmt::format("{}\n", kAgentReady))) return kExitInternal;
+    error_code error;
+    in_.assign(::dup(STDIN_FILENO), error);
+    if (error) {
+      say("stdin: " + error.message());
+      return kExitInternal;
+    }
+    // The shell may have left a line open.
+    if (!write_all(STDOUT_FILENO, fmt::format("\n{}\n", kAgentReady))) return kExitInternal;
     wait_for_more();
     read_length();
     io_.run();
@@ -44,26 +75,35 @@ class HostAgent {
 
  private:
   // Before the order, nothing runs, and the agent ends at once.
-  void lost() {
-    silence_.cancel();
-    if (launch_.pid < 0) {
-      io_.stop();
-    } else {
-      signal_process(launch_, SIGTERM);
-    }
+  void lost(const std::string& why) {
+    is_lost_ = true;
+    say(why + "; the run ends");  // Nobody may read it.
+    if (launch_.pid < 0) return io_.stop();
+    signal_process(launch_, SIGTERM);
+    silence_.expires_after(end_max_);
+    silence_.async_wait([this](error_code error) {
+      // Its guards end the rest.
+      if (!error) signal_process(launch_, SIGKILL);
+    });
+  }
+
+  void say(const std::string& text) {
+    write_all(STDERR_FILENO, fmt::format("distrun: host {}: {}\n", host_name(), text));
   }
 
   void wait_for_more() {
+    if (is_lost_) return;
     silence_.expires_after(kSilenceMax);
     silence_.async_wait([this](error_code error) {
-      if (!error) lost();
+      if (error) return;
+      lost(fmt::format("nothing came from distrun for {} s", kSilenceMax.count()));
     });
   }
 
   void read_length() {
     bytes_.resize(kLengthBytes);
     asio::async_read(in_, asio::buffer(bytes_), [this](error_code error, std::size_t) {
-      if (error) return lost();
+      if (error) return lost(kConnectionEnded);
       const auto length = decode_length(bytes_);
       if (!length) return fail(length.error());
       wait_for_more();
@@ -74,7 +114,7 @@ class HostAgent {
   void read_order(std::size_t length) {
     bytes_.resize(length);
     asio::async_read(in_, asio::buffer(bytes_), [this](error_code error, std::size_t) {
-      if (error) return lost();
+      if (error) return lost(kConnectionEnded);
       auto order = decode_order(bytes_);
       if (!order) return fail(order.error());
       start(std::move(*order));
@@ -89,10 +129,16 @@ class HostAgent {
                                problem)});
     }
     Environment environment = Environment::from(::environ);
+    // Flags of the host's user would change this node only, or start the run again (PET_HOSTS).
+    for (const auto& [name, value] : Environment(environment).variables()) {
+      if (name.starts_with("PET_")) environment.unset(name);
+    }
+    end_max_ = order.end_max;
     for (const auto& [name, value] : order.environment.variables()) environment.set(name, value);
     std::vector<std::string> arguments = {"distrun", "launch"};
     arguments.insert(arguments.end(), order.arguments.begin(), order.arguments.end());
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!nothing) return fail(Error::from_errno("/dev/null"));
     auto launch = spawn_process({.executable = "/proc/self/exe",
                                  .arguments = std::move(arguments),
                                  .environment = std::move(environment),
@@ -110,13 +156,28 @@ class HostAgent {
   void read_controls() {
     in_.async_read_some(asio::buffer(controls_), [this](error_code error, std::size_t size) {
       if (error == asio::error::operation_aborted) return;
-      if (error) return lost();
+      if (error) return lost(kConnectionEnded);
       wait_for_more();
       for (std::size_t at = 0; at < size; ++at) {
-        if (controls_[at] != kAlive) signal_process(launch_, controls_[at]);
+        if (controls_[at] != kAlive) signals_.push_back(controls_[at]);
       }
+      pass_signals();
       read_controls();
     });
+  }
+
+  void pass_signals(int tries = 0) {
+    while (!signals_.empty()) {
+      const int signal = signals_.front();
+      if (tries < kTriesMax && !is_prepared(launch_.pid, signal)) {
+        retry_.expires_after(kBetweenTries);
+        return retry_.async_wait([this, tries](error_code error) {
+          if (!error) pass_signals(tries + 1);
+        });
+      }
+      signals_.erase(signals_.begin());
+      signal_process(launch_, signal);
+    }
   }
 
   void end() {
@@ -128,7 +189,7 @@ class HostAgent {
   }
 
   void fail(const Error& error) {
-    write_all(STDERR_FILENO, fmt::format("distrun: host {}: {}\n", host_name(), error.message));
+    say(error.message);
     io_.stop();
   }
 
@@ -139,6 +200,10 @@ class HostAgent {
   WorkerProcess launch_;
   std::string bytes_;
   std::array<char, 256> controls_{};
+  std::vector<int> signals_;  // Not passed on yet.
+  asio::steady_timer retry_{io_};
+  std::chrono::milliseconds end_max_{};
+  bool is_lost_ = false;
   int status_ = kExitInternal;
 };
 

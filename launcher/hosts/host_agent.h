@@ -4,7 +4,8 @@
 //     return run_host_agent();              // The exit status of that launch.
 //
 // The connection is a lifeline: when stdin ends, or brings nothing for kSilenceMax, the launch gets
-// SIGTERM, which ends its workers. If the agent is killed, so is the launch.
+// SIGTERM, which ends its workers, and SIGKILL if it has not ended after HostOrder::end_max. If the
+// agent is killed, so is the launch. The launch does not read flags from variables of the host.
 #pragma once
 
 #include <chrono>

@@ -71,18 +71,21 @@ Result<void> HostConnection::start(const std::string& path, const Environment& e
 }
 
 void HostConnection::write(std::string bytes) {
+  if (!in_.is_open()) return;
   unwritten_.push_back(std::make_shared<const std::string>(std::move(bytes)));
   if (unwritten_.size() == 1) write_next();
 }
 
 void HostConnection::write_next() {
   if (unwritten_.empty()) {
-    if (closes_) in_.close();
+    if (closes_) close_in();
     return;
   }
-  // If ssh has closed its stdin, see_end() follows.
   asio::async_write(in_, asio::buffer(*unwritten_.front()), [this](error_code error, std::size_t) {
-    if (error) return;
+    if (error) {  // ssh has closed its stdin: see_end() follows.
+      unwritten_.clear();
+      return close_in();
+    }
     unwritten_.pop_front();
     write_next();
   });
@@ -90,7 +93,12 @@ void HostConnection::write_next() {
 
 void HostConnection::close() {
   closes_ = true;
-  if (unwritten_.empty() && in_.is_open()) in_.close();
+  if (unwritten_.empty()) close_in();
+}
+
+void HostConnection::close_in() {
+  error_code ignored;
+  in_.close(ignored);
 }
 
 void HostConnection::kill() {
@@ -113,7 +121,7 @@ void HostConnection::read_line() {
 
 void HostConnection::take_line(const std::string& line) {
   if (line == kAgentReady) return ready();
-  if (line == kCopyAsked) {
+  if (line == kCopyAsked && !std::exchange(is_copying_, true)) {
     const auto program = options_.read_program();
     if (!program) return handlers_.on_problem(program.error());
     handlers_.on_copying();

@@ -72,6 +72,7 @@ class HostConnection {
 
  private:
   void write_next();
+  void close_in();
   void read_line();
   void take_line(const std::string& line);
   void ready();
@@ -88,7 +89,7 @@ class HostConnection {
   std::optional<StreamOutput> out_lines_, err_lines_;
   std::optional<OutputRelay> out_relay_, err_relay_;
   std::array<char, 16 * kKiB> buffer_{};
-  bool is_ready_ = false, ended_ = false;
+  bool is_copying_ = false, is_ready_ = false, ended_ = false;
 };
 
 }  // namespace distrun

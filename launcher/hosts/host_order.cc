@@ -32,6 +32,7 @@ constexpr auto kPassedNames = std::to_array<std::string_view>(
 
 std::string encode(const HostOrder& order) {
   nlohmann::json message = {{"folder", bytes_of(order.folder)},
+                            {"end_max_ms", order.end_max.count()},
                             {"arguments", nlohmann::json::array()},
                             {"environment", nlohmann::json::array()}};
   for (const std::string& argument : order.arguments) {
@@ -62,6 +63,7 @@ Result<HostOrder> decode_order(std::string_view bytes) {
   try {
     const auto message = nlohmann::json::from_cbor(bytes);
     order.folder = text_of_bytes(message.at("folder"));
+    order.end_max = std::chrono::milliseconds(message.at("end_max_ms").get<std::int64_t>());
     for (const auto& argument : message.at("arguments")) {
       order.arguments.push_back(text_of_bytes(argument));
     }

@@ -11,6 +11,7 @@
 // format has no version. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -24,9 +25,10 @@
 namespace distrun {
 
 struct HostOrder {
-  std::vector<std::string> arguments;  // Of distrun launch.
-  std::string folder;                  // In which the workers start.
-  Environment environment;             // Added to the agent's own.
+  std::vector<std::string> arguments;   // Of distrun launch.
+  std::string folder;                   // In which the workers start.
+  Environment environment;              // Added to the agent's own.
+  std::chrono::milliseconds end_max{};  // From the loss of the connection to SIGKILL.
 };
 
 inline constexpr std::size_t kOrderBytesMax = 16 * kMiB;

@@ -14,7 +14,9 @@ using ::testing::Pair;
 
 TEST(HostOrderTest, ArrivesAsItWasSent) {
   HostOrder order{.arguments = {"--nproc-per-node=2", "--", "train\xff.py", ""},
-                  .folder = "/home/\xfe"};
+                  .folder = "/home/\xfe",
+                  .environment = {},
+                  .end_max = std::chrono::seconds(40)};
   order.environment.set("PATH", "/bin:\xff");
   const std::string bytes = encode(order);
   const auto length = decode_length(bytes);
@@ -24,6 +26,7 @@ TEST(HostOrderTest, ArrivesAsItWasSent) {
   ASSERT_TRUE(arrived) << arrived.error().message;
   EXPECT_EQ(arrived->arguments, order.arguments);
   EXPECT_EQ(arrived->folder, order.folder);
+  EXPECT_EQ(arrived->end_max, order.end_max);
   EXPECT_EQ(arrived->environment.variables(), order.environment.variables());
 }
 

@@ -6,13 +6,6 @@
 
 namespace distrun {
 
-namespace {
-
-// From ssh itself.
-constexpr int kConnectionLost = 255;
-
-}  // namespace
-
 HostsEnd hosts_end(const std::vector<HostEnd>& ends) {
   // A worker can exit with 255, too. Then all nodes do.
   const bool all_say_255 = std::all_of(

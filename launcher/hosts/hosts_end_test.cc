@@ -27,6 +27,10 @@ TEST(HostsEndTest, ALostHostIsNoSuccess) {
   EXPECT_EQ(hosts_end({{"a", std::nullopt}}).status, 125);
 }
 
+TEST(HostsEndTest, TheHostThatEndedFirstHasTheStatus) {
+  EXPECT_EQ(hosts_end({{"b", 127}, {"a", 143}}).status, 127);
+}
+
 TEST(HostsEndTest, AllNodesMayExitWith255) {
   const HostsEnd end = hosts_end({{"a", 255}, {"b", 255}});
   EXPECT_EQ(end.status, 255);

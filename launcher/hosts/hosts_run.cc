@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "launcher/hosts/host_agent.h"
@@ -32,20 +34,21 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr seconds kReadyMax{60}, kCopyMax{600};
-// A node that has not reported waits this long for the others, after --shutdown-timeout
-// (docs/nodes.md), before it ends by itself.
-constexpr seconds kEndsApart{90};
+constexpr seconds kReadyMax{60};
+// How long after --shutdown-timeout a host may still run when another one has ended.
+constexpr seconds kEndsApart{10};
+// And how long when it was told to end.
 constexpr seconds kStopMax{10};
+// The second one kills the workers, and the third one the connections.
+constexpr int kEndSignalsMax = 3;
 
 class HostsRunner {
  public:
   HostsRunner(const HostsRun& run, const LaunchOptions& options)
       : run_(run),
         options_(options),
-        ends_(run.hosts.size()),
         signals_(io_, options, [this](auto meaning, int signal) { take_signal(meaning, signal); }) {
-    for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].host = run_.hosts[i].destination;
+    for (std::size_t i = 0; i < run_.hosts.size(); ++i) ready_timers_.emplace_back(io_);
   }
 
   Result<int> run(const std::string& ssh, const ProgramCopy& program,
@@ -57,9 +60,9 @@ class HostsRunner {
     connect(program);
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       auto started = hosts_[i]->start(ssh, environment);
-      if (!started) return started.error();  // ssh dies with the descriptors of the others.
+      if (!started) return started.error();  // The agents of the others lose their stdin.
+      expect_ready(i, kReadyMax);
     }
-    limit(deadline_, kReadyMax, [this] { ready_too_late(); });
     keep_alive();
     io_.run();
     if (error_) return *error_;
@@ -77,10 +80,11 @@ class HostsRunner {
               .out = &out_,
               .err = &err_},
           HostConnection::Handlers{
-              .on_copying = [this] { limit(deadline_, kCopyMax, [this] { ready_too_late(); }); },
-              .on_ready = [this] { host_ready(); },
+              .on_copying = [this, i] { expect_ready(i, kCopyMax); },
+              .on_ready = [this, i] { host_ready(i); },
               .on_ended = [this, i](const ProcessEnd& how) { host_ended(i, how); },
-              .on_problem = [this](const Error& error) { fail(error); }}));
+              .on_problem = [this,
+                             i](const Error& error) { fail(error.with_context(name_of(i))); }}));
     }
   }
 
@@ -94,8 +98,10 @@ class HostsRunner {
     return program_;
   }
 
+  const std::string& name_of(std::size_t i) const { return run_.hosts[i].destination; }
+
   template <class Act>
-  static void limit(asio::steady_timer& timer, std::chrono::milliseconds time, Act act) {
+  static void call_after(asio::steady_timer& timer, std::chrono::milliseconds time, Act act) {
     timer.expires_after(time);
     timer.async_wait([act](error_code error) {
       if (!error) act();
@@ -104,7 +110,7 @@ class HostsRunner {
 
   void keep_alive() {
     write_to_all(std::string(kAliveBytes));
-    limit(alive_, kAliveEvery, [this] { keep_alive(); });
+    call_after(alive_, kAliveEvery, [this] { keep_alive(); });
   }
 
   void write_to_all(const std::string& bytes) {
@@ -113,32 +119,46 @@ class HostsRunner {
     }
   }
 
-  void host_ready() {
-    const bool all = std::all_of(hosts_.begin(), hosts_.end(),
-                                 [](const auto& host) { return host->is_ready(); });
-    if (!all || stops_) return;
-    deadline_.cancel();
-    ordered_ = true;
-    for (std::size_t i = 0; i < hosts_.size(); ++i) hosts_[i]->write(encode(run_.orders[i]));
+  void expect_ready(std::size_t i, std::chrono::milliseconds time) {
+    if (is_ending_) return;
+    call_after(ready_timers_[i], time, [this, i] {
+      fail({ErrorKind::kSystem,
+            fmt::format("{}: distrun has not started there in time{}", name_of(i), advice(i))});
+    });
   }
 
-  void ready_too_late() {
-    for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      if (hosts_[i]->is_ready()) continue;
-      return fail({ErrorKind::kSystem,
-                   fmt::format("{}: distrun has not started there in time; try: ssh {} true",
-                               ends_[i].host, ends_[i].host)});
-    }
+  // A command that shows what is wrong with the connection.
+  std::string advice(std::size_t i) const {
+    return fmt::format("; try: {} {} true", fmt::join(run_.ssh, " "), name_of(i));
+  }
+
+  void host_ready(std::size_t i) {
+    ready_timers_[i].cancel();
+    const bool all = std::all_of(hosts_.begin(), hosts_.end(),
+                                 [](const auto& host) { return host->is_ready(); });
+    if (!all || is_ending_) return;
+    ordered_ = true;
+    for (std::size_t to = 0; to < hosts_.size(); ++to) hosts_[to]->write(encode(order_of(to)));
+  }
+
+  HostOrder order_of(std::size_t i) const {
+    HostOrder order = run_.orders[i];
+    order.end_max = options_.shutdown_timeout + kStopMax;
+    return order;
   }
 
   void host_ended(std::size_t i, const ProcessEnd& how) {
-    if (!killed_) ends_[i].status = exit_status(how);
-    if (!ordered_ && !stops_) {
-      fail({ErrorKind::kSystem,
-            fmt::format("{0}: ssh ended with {1} before distrun was ready there; try: ssh {0} true",
-                        ends_[i].host, describe(how))});
-    } else if (ordered_) {
+    ready_timers_[i].cancel();
+    const auto* exited = std::get_if<ExitedWith>(&how);
+    if (!gave_up_)
+      ends_.push_back({name_of(i), exited ? std::optional(exited->code) : std::nullopt});
+    if (ordered_) {
       expect_the_end();
+    } else if (!is_ending_) {
+      const bool is_of_ssh = !exited || exited->code == kConnectionLost;
+      fail(
+          {ErrorKind::kSystem, fmt::format("{}: ssh ended with {} before distrun was ready there{}",
+                                           name_of(i), describe(how), is_of_ssh ? advice(i) : "")});
     }
     const bool all = std::all_of(hosts_.begin(), hosts_.end(),
                                  [](const auto& host) { return host->has_ended(); });
@@ -147,8 +167,14 @@ class HostsRunner {
 
   // The run ends, or has ended on one host.
   void expect_the_end() {
-    if (std::exchange(stops_, true)) return;
-    limit(deadline_, options_.shutdown_timeout + kEndsApart, [this] { kill_the_rest(); });
+    if (!std::exchange(is_ending_, true)) wait_for_the_end();
+  }
+
+  void wait_for_the_end() {
+    call_after(deadline_, options_.shutdown_timeout + kEndsApart, [this] {
+      const bool waits_for_reader = out_.is_full() || err_.is_full();
+      waits_for_reader ? wait_for_the_end() : stop();
+    });
   }
 
   void fail(const Error& error) {
@@ -156,19 +182,20 @@ class HostsRunner {
     stop();
   }
 
-  // Before the order nothing runs, and agents end at once.
+  // Before the order, nothing runs, and agents end at once. Then, they end their workers.
   void stop() {
-    stops_ = true;
+    is_ending_ = true;
+    gave_up_ = gave_up_ || ordered_;
     for (auto& host : hosts_) {
       if (!host->is_ready()) host->kill();
       host->close();
     }
-    const std::chrono::milliseconds run_ends = options_.shutdown_timeout + kEndsApart;
-    limit(deadline_, ordered_ ? run_ends : kStopMax, [this] { kill_the_rest(); });
+    const std::chrono::milliseconds workers_end = options_.shutdown_timeout + 2 * kStopMax;
+    call_after(deadline_, ordered_ ? workers_end : kStopMax, [this] { kill_the_rest(); });
   }
 
   void kill_the_rest() {
-    killed_ = true;
+    gave_up_ = true;
     for (auto& host : hosts_) host->kill();
   }
 
@@ -177,7 +204,9 @@ class HostsRunner {
     if (meaning == kSuspend) return;  // The hosts would take silence for a lost connection.
     if (ended_ && meaning == kEnd) return io_.stop();
     if (ordered_) {
+      if (meaning == kEnd) signal_ = signal;
       write_to_all(control_byte(signal));
+      if (meaning == kEnd && ++end_signals_ >= kEndSignalsMax) return kill_the_rest();
       if (meaning == kEnd) expect_the_end();
       return;
     }
@@ -188,6 +217,7 @@ class HostsRunner {
   }
 
   void console_broken(const char* name, int error_number) {
+    if (error_number == EBADF) return;  // The user has closed it.
     if (error_number == EPIPE) {
       status_ = 128 + SIGPIPE;
       interrupted_ = true;
@@ -200,16 +230,22 @@ class HostsRunner {
     ended_ = true;
     deadline_.cancel();
     alive_.cancel();
-    if (!interrupted_ && !error_) {
-      const HostsEnd whole = hosts_end(ends_);
-      status_ = whole.status;
-      for (const std::string& host : whole.lost) {
-        err_.append(fmt::format("distrun: the connection to {} is lost\n", host));
-      }
-    }
+    if (!interrupted_ && !error_) take_ends();
     out_.flush();
     err_.flush();
     out_.when_drained([this] { err_.when_drained([this] { io_.stop(); }); });
+  }
+
+  void take_ends() {
+    const HostsEnd whole = hosts_end(ends_);
+    status_ = ends_.empty() && signal_ != 0 ? 128 + signal_ : whole.status;
+    for (const std::string& host : whole.lost) {
+      err_.append(fmt::format("distrun: the connection to {} is lost\n", host));
+    }
+    if (ends_.size() < hosts_.size()) {
+      err_.append(fmt::format("distrun: {} of {} hosts did not end in time\n",
+                              hosts_.size() - ends_.size(), hosts_.size()));
+    }
   }
 
   const HostsRun& run_;
@@ -217,15 +253,17 @@ class HostsRunner {
   asio::io_context io_{1};
   OutputSink out_{io_, STDOUT_FILENO, [this](int error) { console_broken("stdout", error); }};
   OutputSink err_{io_, STDERR_FILENO, [this](int error) { console_broken("stderr", error); }};
-  std::vector<HostEnd> ends_;
+  std::vector<HostEnd> ends_;  // In their order.
   RunSignals signals_;
   std::vector<std::unique_ptr<HostConnection>> hosts_;
   std::shared_ptr<const std::string> program_;
+  std::vector<asio::steady_timer> ready_timers_;  // Of the hosts that are not ready yet.
   asio::steady_timer deadline_{io_}, alive_{io_};
-  bool ordered_ = false;      // The run may have started.
-  bool stops_ = false;        // A host has ended, or must end.
-  bool killed_ = false;       // Hosts that have not ended did not end in time.
-  bool interrupted_ = false;  // status_ is set.
+  int end_signals_ = 0, signal_ = 0;  // How many; the last.
+  bool ordered_ = false;              // The run may have started.
+  bool is_ending_ = false;            // A host has ended, or must end.
+  bool gave_up_ = false;              // Hosts that have not ended did not end in time.
+  bool interrupted_ = false;          // status_ is set.
   bool ended_ = false;
   int status_ = 0;
   std::optional<Error> error_;

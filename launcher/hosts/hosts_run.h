@@ -2,7 +2,7 @@
 //
 //     const auto end = run_on_hosts({.hosts = hosts, .orders = orders, …}, options, environment);
 //     if (!end) return end.error();      // "gpu-2: ssh ended with exit code 255 before …"
-//     return end->status;
+//     return *end;                       // The exit status.
 //
 // First every host gets ready; then all start. So if a host cannot be reached, no worker starts.
 // The distruns of the hosts are the nodes of an ordinary run, and decide together how it ends. This

@@ -7,13 +7,16 @@ namespace distrun {
 std::string start_script(const ProgramCopy& program) {
   return fmt::format(
       "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/distrun/bin; p=$d/{0}; "
-      "if [ -x \"$p\" ]; then :; else "
-      "t=; mkdir -p \"$d\" && t=$(mktemp \"$d/.copy.XXXXXX\") && echo \"{1}\" && "
-      "head -c {2} >\"$t\" && [ \"$(wc -c <\"$t\")\" -eq {2} ] && chmod 755 \"$t\" && "
+      "if [ -f \"$p\" ] && [ -x \"$p\" ] && [ \"$(wc -c <\"$p\")\" -eq {2} ]; then :; else "
+      // A connection may end without a sign: head gets a time limit.
+      "limit=; if command -v timeout >/dev/null; then limit=\"timeout {3}\"; fi; "
+      "t=; trap \"exit 125\" HUP PIPE TERM; trap \"rm -f \\\"\\$t\\\"\" EXIT; "
+      "mkdir -p \"$d\" && t=$(mktemp \"$d/.copy.XXXXXX\") && echo && echo \"{1}\" && "
+      "$limit head -c {2} >\"$t\" && [ \"$(wc -c <\"$t\")\" -eq {2} ] && chmod 755 \"$t\" && "
       "mv -f \"$t\" \"$p\" || "
-      "{{ rm -f \"$t\"; echo \"distrun: cannot copy distrun into $d\" >&2; exit 125; }}; fi; "
-      "exec \"$p\" {3}",
-      program.name, kCopyAsked, program.bytes, kHostAgentCommand);
+      "{{ echo \"distrun: cannot copy distrun into $d\" >&2; exit 125; }}; fi; "
+      "exec \"$p\" {4}",
+      program.name, kCopyAsked, program.bytes, kCopyMax.count(), kHostAgentCommand);
 }
 
 std::vector<std::string> ssh_command(std::vector<std::string> ssh, const std::string& destination,

@@ -7,6 +7,7 @@
 // stdout. Other lines may precede them, because the user's shell may print some. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct ProgramCopy {
 
 // The first word of distrun's command line on a host.
 inline constexpr const char* kHostAgentCommand = "host-agent";
+
+// A host that needs longer for the copy is given up.
+inline constexpr std::chrono::seconds kCopyMax{600};
 
 // Lines on stdout.
 inline constexpr std::string_view kCopyAsked = "distrun-host: send the program";

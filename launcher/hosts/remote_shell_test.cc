@@ -61,7 +61,7 @@ TEST_F(StartScriptTest, CopiesTheProgramOnceAndStartsIt) {
   ASSERT_EQ(program_.size(), kBytes);
   const ProgramResult first = run(program_ + "order");
   EXPECT_EQ(first.end, ProcessEnd(ExitedWith{0})) << first.err;
-  EXPECT_EQ(first.out, std::string(kCopyAsked) + "\nhost-agent\norder");
+  EXPECT_EQ(first.out, "\n" + std::string(kCopyAsked) + "\nhost-agent\norder");
   const ProgramResult second = run("order");
   EXPECT_EQ(second.out, "host-agent\norder");
 }
