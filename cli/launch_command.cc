@@ -20,6 +20,7 @@
 #include "launcher/plan/command.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_count.h"
+#include "launcher/preflight/check_rank.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/dry_run.h"
 #include "launcher/report/summary.h"
@@ -92,6 +93,11 @@ std::string random_run_id() {
                      0x8000 | (c >> 18), c & 0xffff, d);
 }
 
+// distrun itself; also if its file was replaced meanwhile.
+Command check_rank_command(const std::string& host) {
+  return {"/proc/self/exe", {"distrun", kCheckRankCommand, host}};
+}
+
 // Stdin of local rank 0, or -1: a background job must not read the terminal.
 int input_of_workers() {
   const bool background = ::isatty(STDIN_FILENO) != 0 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
@@ -135,17 +141,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "numa-binding", flags_.numa_binding);
   bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "dry-run", flags_.dry_run);
-  bind_flag(*command_, "nnodes", flags_.nnodes);
-  bind_flag(*command_, "node-rank", flags_.node_rank);
-  bind_flag(*command_, "master-addr", flags_.master_addr);
-  bind_flag(*command_, "master-port", flags_.master_port);
-  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
-  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
-  bind_flag(*command_, "rdzv-id", flags_.run_id);
-  bind_flag(*command_, "local-addr", flags_.local_addr);
-  bind_flag(*command_, "hosts", flags_.hosts);
-  bind_flag(*command_, "ssh", flags_.ssh);
-  bind_flag(*command_, "pass-env", flags_.pass_env);
+  bind_place();
   bind_flag(*command_, "display-map", flags_.display_map);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "store", flags_.store);
@@ -177,6 +173,33 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   add_help_flag(*command_, "Help");
 }
 
+LaunchCommand::LaunchCommand(CLI::App& command, const std::string& name)
+    : command_(&command), name_(name) {
+  flags_.as_check = true;
+  bind_place();
+  bind_flag(*command_, "standalone", flags_.standalone);
+  bind_flag(*command_, "heartbeat", flags_.heartbeat);
+  bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
+  add_help_flag(*command_, "Help");
+  std::erase_if(known_flags_, [this](const LaunchFlag& flag) {
+    return command_->get_option_no_throw("--" + std::string(flag.name)) == nullptr;
+  });
+}
+
+void LaunchCommand::bind_place() {
+  bind_flag(*command_, "nnodes", flags_.nnodes);
+  bind_flag(*command_, "node-rank", flags_.node_rank);
+  bind_flag(*command_, "master-addr", flags_.master_addr);
+  bind_flag(*command_, "master-port", flags_.master_port);
+  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
+  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
+  bind_flag(*command_, "rdzv-id", flags_.run_id);
+  bind_flag(*command_, "local-addr", flags_.local_addr);
+  bind_flag(*command_, "hosts", flags_.hosts);
+  bind_flag(*command_, "ssh", flags_.ssh);
+  bind_flag(*command_, "pass-env", flags_.pass_env);
+}
+
 std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
                                              const Environment& environment) {
   if (arguments.empty() || arguments.front() != command_->get_name()) return arguments;
@@ -187,8 +210,14 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
     words_.insert(words_.begin(), "distrun");
   }
   arguments.erase(arguments.begin());
-  auto line = split_command_line(launch_flags(), arguments, environment);
+  auto line = split_command_line(known_flags_, arguments, environment);
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
+  if (flags_.as_check) {
+    if (!line->program.empty()) {
+      throw CLI::ParseError("takes no PROGRAM; remove " + line->program.front(), kExitUsage);
+    }
+    line->program = {kCheckRankCommand};
+  }
   line_ = std::move(*line);
   given_ = line_;
   if (line_.find("hosts") == nullptr) placed_ = place_by_engine(line_, environment);
@@ -227,6 +256,7 @@ void LaunchCommand::check(const Environment& environment) {
     }
   }
   options_ = launch_options(flags_, line_, this_machine(environment), environment);
+  if (flags_.as_check) options_.log.prefix = PrefixTemplate::parse("").value();
   if (is_placed) {
     options_.log.host = placed_.facts->host.value.value_or(options_.log.host);
   }
@@ -256,7 +286,9 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
-  const auto command = resolve_command(options_, environment);
+  const auto command = flags_.as_check
+                           ? Result<Command>(check_rank_command(options_.log.host))
+                           : resolve_command(options_, environment);
   if (!command) return fail(command.error());
   auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
@@ -289,6 +321,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     (*reports)->listen(context);
     std::string summary;
     context.summary = [&](const RunReport& end) {
+      if (flags_.as_check && exit_status(end.run_end) == kExitFindings) return summary;
       return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
     const int status = run_here(*plan, std::move(*files), context, err);

@@ -22,6 +22,7 @@ namespace distrun {
 // The value of each flag as text, or whether it is given.
 struct LaunchFlags {
   bool as_torchrun = false;  // distrun runs under the name torchrun.
+  bool as_check = false;     // distrun check: distrun itself is the program.
   std::string engine;        // LaunchOptions::engine and task.
   std::optional<TaskPlace> task;
   std::string nproc_per_node = "1", nnodes = "1", node_rank = "0", max_restarts = "0";

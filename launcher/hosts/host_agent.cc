@@ -90,7 +90,7 @@ class HostAgent {
     }
     Environment environment = Environment::from(::environ);
     for (const auto& [name, value] : order.environment.variables()) environment.set(name, value);
-    std::vector<std::string> arguments = {"distrun", "launch"};
+    std::vector<std::string> arguments = {"distrun", order.command};
     arguments.insert(arguments.end(), order.arguments.begin(), order.arguments.end());
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     auto launch = spawn_process({.executable = "/proc/self/exe",
