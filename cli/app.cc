@@ -176,8 +176,8 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
   }
 
-  const auto commands =
-      std::to_array<CliCommand*>({&launch, &check, &serve, &client, &stacks, &top, &test, &replay, &env});
+  const auto commands = std::to_array<CliCommand*>(
+      {&launch, &check, &serve, &client, &stacks, &top, &test, &replay, &env});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });

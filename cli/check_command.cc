@@ -43,6 +43,13 @@ CheckCommand::CheckCommand(CLI::App& app)
   CLI::App& command = *app.get_subcommand("check");
   command.formatter(std::make_shared<HelpFormatter>("distrun check [flags]"));
   command.footer(kCheckHelp);
+  command.get_option("--nnodes")
+      ->description(
+          "Number of nodes (machines) in the run. You must start distrun check on each node.");
+  command.get_option("--hosts")->description(
+      "Check other machines, over ssh. LIST contains names or addresses, separated by commas, such "
+      "as gpu-1,gpu-2 or gpu[1-4]. The first host is node 0. Numbers of workers, as in gpu-1:8, "
+      "have no effect.");
 }
 
 int run_check_rank(const Environment& environment, const std::string& host, std::ostream& err) {

@@ -93,6 +93,12 @@ std::string random_run_id() {
                      0x8000 | (c >> 18), c & 0xffff, d);
 }
 
+// distrun sets OMP_NUM_THREADS if several ranks are on a node; a check must see the user's value.
+Environment without_own_default(Environment environment) {
+  environment.set_default("OMP_NUM_THREADS", "");
+  return environment;
+}
+
 // distrun itself; also if its file was replaced meanwhile.
 Command check_rank_command(const std::string& host) {
   return {"/proc/self/exe", {"distrun", kCheckRankCommand, host}};
@@ -286,11 +292,11 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
-  const auto command = flags_.as_check
-                           ? Result<Command>(check_rank_command(options_.log.host))
-                           : resolve_command(options_, environment);
+  const auto command = flags_.as_check ? Result<Command>(check_rank_command(options_.log.host))
+                                       : resolve_command(options_, environment);
   if (!command) return fail(command.error());
-  auto plan = make_plan(options_, *command, environment);
+  auto plan = make_plan(options_, *command,
+                        flags_.as_check ? without_own_default(environment) : environment);
   if (!plan) return fail(plan.error());
   if (const auto bound = bind_workers(*plan); !bound) return fail(bound.error());
   if (flags_.dry_run) {

@@ -21,8 +21,8 @@ struct Cgroup {
   std::string folder() const { return mount + path; }
 };
 
-// Those of a controller, in the order of the file; empty if it cannot be read. `root` contains /proc
-// and /sys.
+// Those of a controller, in the order of the file; empty if it cannot be read. `root` contains
+// /proc and /sys.
 std::vector<Cgroup> cgroups(const std::string& controller, const std::string& root = "");
 std::vector<Cgroup> memory_cgroups(const std::string& root = "");
 

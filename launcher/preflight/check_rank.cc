@@ -13,8 +13,8 @@
 #include "common/text/rank_list.h"
 #include "distrun/store_client.h"
 #include "launcher/preflight/network_facts.h"
-#include "launcher/preflight/node_findings.h"
 #include "launcher/preflight/node_check.h"
+#include "launcher/preflight/node_findings.h"
 #include "launcher/preflight/peer_connections.h"
 #include "launcher/preflight/read_node_facts.h"
 #include "launcher/preflight/run_findings.h"
@@ -25,8 +25,6 @@ namespace distrun {
 
 namespace {
 
-// For other nodes, all of which have joined already, to finish a step. A step takes 2 s at most.
-constexpr std::chrono::milliseconds kStepMax = std::chrono::seconds(30);
 constexpr int kClockReadings = 3;
 constexpr const char* kPeersKey = "check/peers";
 constexpr const char* kDoneKey = "check/done";
@@ -39,12 +37,12 @@ std::string reach_key(int rank) { return fmt::format("check/reach/{}", rank); }
 
 class CheckRank {
  public:
-  CheckRank(const Environment& environment, std::string host)
-      : environment_(environment), host_(std::move(host)) {}
+  CheckRank(const Environment& environment, std::string host, std::chrono::milliseconds step_max)
+      : environment_(environment), host_(std::move(host)), step_max_(step_max) {}
 
   Result<std::vector<std::string>> check() {
     if (const auto read = read_place(); !read) return read.error();
-    auto store = StoreClient::connect({address_, port_}, kStepMax);
+    auto store = StoreClient::connect({address_, port_}, step_max_);
     if (!store) return store.error().with_context("connect to the store");
     store_.emplace(std::move(*store));
     auto findings = local_rank_ == 0 ? check_node() : leave_to_local_rank_0();
@@ -159,7 +157,7 @@ class CheckRank {
     ReachReport report;
     for (int i = 0; i < kClockReadings; ++i) {
       const auto met = store_->barrier(fmt::format("check/clock/{}", i),
-                                       static_cast<std::int64_t>(peers.size()), kStepMax);
+                                       static_cast<std::int64_t>(peers.size()), step_max_);
       if (!met) return met.error();
       report.clock.push_back(wall_time_now());
     }
@@ -186,7 +184,7 @@ class CheckRank {
                         const std::function<std::string(int rank)>& key_of) {
     std::vector<std::string> keys;
     for (const int rank : ranks) keys.push_back(key_of(rank));
-    const auto waited = store_->wait(keys, kStepMax);
+    const auto waited = store_->wait(keys, step_max_);
     if (waited || waited.error().kind != ErrorKind::kTimedOut) return waited;
     std::vector<int> missing;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -194,15 +192,16 @@ class CheckRank {
       if (exists && !*exists) missing.push_back(ranks[i]);
     }
     if (missing.empty()) return {};
-    return Error{ErrorKind::kTimedOut,
-                 fmt::format("{} did not answer within {} s: look for a file system that hangs on "
-                             "its node",
-                             list_of_ranks(missing),
-                             std::chrono::duration_cast<std::chrono::seconds>(kStepMax).count())};
+    return Error{
+        ErrorKind::kTimedOut,
+        fmt::format("{} did not answer within {:g} s: look for a file system that hangs "
+                    "on its node",
+                    list_of_ranks(missing), std::chrono::duration<double>(step_max_).count())};
   }
 
   const Environment& environment_;
   const std::string host_;
+  const std::chrono::milliseconds step_max_;
   std::string address_;
   std::uint16_t port_ = 0;
   int rank_ = 0, ranks_ = 1, local_rank_ = 0;
@@ -215,8 +214,9 @@ class CheckRank {
 }  // namespace
 
 Result<std::vector<std::string>> check_as_rank(const Environment& environment,
-                                               const std::string& host) {
-  return CheckRank(environment, host).check();
+                                               const std::string& host,
+                                               std::chrono::milliseconds step_max) {
+  return CheckRank(environment, host, step_max).check();
 }
 
 }  // namespace distrun

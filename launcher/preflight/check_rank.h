@@ -8,6 +8,7 @@
 // If an engine started several tasks on a node, only local rank 0 takes part.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,13 @@ namespace distrun {
 // The first word of distrun's command line in the worker. The second is the node's name.
 inline constexpr const char* kCheckRankCommand = "check-rank";
 
-// Empty on all ranks but rank 0. Blocks: about 30 s at most for each step.
+// For the other nodes, all of which have joined already, to finish a step, which takes 2 s at most.
+inline constexpr std::chrono::milliseconds kCheckStepMax = std::chrono::seconds(30);
+
+// Empty on all ranks but rank 0. Fails with kTimedOut, and names the ranks, if others do not finish
+// a step within `step_max`.
 Result<std::vector<std::string>> check_as_rank(const Environment& environment,
-                                               const std::string& host);
+                                               const std::string& host,
+                                               std::chrono::milliseconds step_max = kCheckStepMax);
 
 }  // namespace distrun

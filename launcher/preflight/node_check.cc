@@ -64,10 +64,8 @@ std::string encode(const ReachReport& report) {
 std::string encode(const std::vector<Peer>& peers) {
   json message = json::array();
   for (const Peer& peer : peers) {
-    message.push_back({{"rank", peer.rank},
-                       {"node", peer.node},
-                       {"address", peer.address},
-                       {"port", peer.port}});
+    message.push_back(
+        {{"rank", peer.rank}, {"node", peer.node}, {"address", peer.address}, {"port", peer.port}});
   }
   return dump(message);
 }
@@ -75,15 +73,15 @@ std::string encode(const std::vector<Peer>& peers) {
 Result<NodeCheck> decode_check(std::string_view text) {
   return decoded(text, [](const json& message) {
     return NodeCheck{.node = message.at("node"),
-                      .host = message.at("host"),
-                      .findings = message.at("findings"),
-                      .address = message.at("address"),
-                      .port = message.at("port"),
-                      .torch = optional_at<std::string>(message, "torch"),
-                      .interface = message.at("interface"),
-                      .mtu = optional_at<int>(message, "mtu"),
-                      .gpus = message.at("gpus"),
-                      .variables = message.at("variables")};
+                     .host = message.at("host"),
+                     .findings = message.at("findings"),
+                     .address = message.at("address"),
+                     .port = message.at("port"),
+                     .torch = optional_at<std::string>(message, "torch"),
+                     .interface = message.at("interface"),
+                     .mtu = optional_at<int>(message, "mtu"),
+                     .gpus = message.at("gpus"),
+                     .variables = message.at("variables")};
   });
 }
 

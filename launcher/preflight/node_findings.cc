@@ -22,16 +22,16 @@ const std::string* variable_of_node(const NodeFacts& facts, const std::string& n
 
 void find_limits(const NodeFacts& facts, Findings& findings) {
   if (facts.open_files && *facts.open_files < kOpenFilesMin) {
-    findings.push_back(fmt::format(
-        "a process can open only {} files: raise the limit (ulimit -n {})", *facts.open_files,
-        16 * kOpenFilesMin));
+    findings.push_back(
+        fmt::format("a process can open only {} files: raise the limit (ulimit -n {})",
+                    *facts.open_files, 16 * kOpenFilesMin));
   }
   if (facts.processes && facts.processes->amount < kProcessesMin) {
-    findings.push_back(fmt::format(
-        "only {} more processes and threads can start: {}", facts.processes->amount,
-        facts.processes->limit == Left::Limit::kCgroup
-            ? "raise pids.max of the cgroup (docker run --pids-limit=-1)"
-            : "end other processes of this user, or raise the limit (ulimit -u)"));
+    findings.push_back(
+        fmt::format("only {} more processes and threads can start: {}", facts.processes->amount,
+                    facts.processes->limit == Left::Limit::kCgroup
+                        ? "raise pids.max of the cgroup (docker run --pids-limit=-1)"
+                        : "end other processes of this user, or raise the limit (ulimit -u)"));
   }
   if (facts.memory && facts.memory->amount < kMemoryMin) {
     const bool is_of_cgroup = facts.memory->limit == Left::Limit::kCgroup;
@@ -48,7 +48,7 @@ void find_cpus(const NodeFacts& facts, Findings& findings) {
   const std::string* threads = variable_of_node(facts, "OMP_NUM_THREADS");
   if (threads != nullptr && parse_number<int>(*threads, 1, usable)) return;
   findings.push_back(fmt::format(
-      "the cgroup allows {:.3g} CPUs, but PyTorch sees {} and starts as many threads: set "
+      "the cgroup allows {:.3g} CPUs, but programs see {} and may start as many threads: set "
       "OMP_NUM_THREADS={}, or give the job or the container more CPUs",
       *facts.cgroup_cpus, facts.visible_cpus, usable));
 }
@@ -75,8 +75,8 @@ void find_shared_memory(const NodeFacts& facts, Findings& findings) {
 
 void find_temporary(const NodeFacts& facts, Findings& findings) {
   const FolderFacts& folder = facts.temporary;
-  const std::string name = fmt::format(
-      "the folder for temporary files, {}{},", folder.path, facts.has_tmpdir ? " (TMPDIR)" : "");
+  const std::string name = fmt::format("the folder for temporary files, {}{},", folder.path,
+                                       facts.has_tmpdir ? " (TMPDIR)" : "");
   if (!folder.exists) {
     findings.push_back(name + " does not exist: make it, or set TMPDIR to another folder");
   } else if (!folder.writable) {
@@ -115,16 +115,15 @@ void find_interfaces_of_gloo(const NodeFacts& facts, Findings& findings) {
   const std::string* value = variable_of_node(facts, "GLOO_SOCKET_IFNAME");
   if (value == nullptr) return;
   for (const std::string& name : split_names(*value)) {
-    const auto found =
-        std::find_if(facts.interfaces.begin(), facts.interfaces.end(),
-                     [&](const InterfaceFacts& one) { return one.name == name; });
+    const auto found = std::find_if(facts.interfaces.begin(), facts.interfaces.end(),
+                                    [&](const InterfaceFacts& one) { return one.name == name; });
     const bool exists = found != facts.interfaces.end();
     if (exists && is_usable(*found)) continue;
     const char* problem = !exists         ? "does not exist"
                           : !found->is_up ? "is down"
                                           : "has no IP address";
-    findings.push_back(fmt::format("GLOO_SOCKET_IFNAME={}: the interface {} {}: {}", *value, name,
-                                   problem, choice_of(facts.interfaces)));
+    findings.push_back(fmt::format("the interface {} of GLOO_SOCKET_IFNAME {}: {}", name, problem,
+                                   choice_of(facts.interfaces)));
   }
 }
 
@@ -143,13 +142,12 @@ void find_interfaces_of_nccl(const NodeFacts& facts, Findings& findings) {
       return is_exact ? one.name == name : one.name.starts_with(name);
     });
   };
-  const bool has_one =
-      std::any_of(facts.interfaces.begin(), facts.interfaces.end(), [&](const InterfaceFacts& one) {
-        return is_usable(one) && is_listed(one) != excludes;
-      });
+  const bool has_one = std::any_of(
+      facts.interfaces.begin(), facts.interfaces.end(),
+      [&](const InterfaceFacts& one) { return is_usable(one) && is_listed(one) != excludes; });
   if (has_one) return;
   findings.push_back(
-      fmt::format("NCCL_SOCKET_IFNAME={}: no interface that is up and has an IP address fits: {}",
+      fmt::format("no interface that is up and has an IP address fits NCCL_SOCKET_IFNAME={}: {}",
                   *value, choice_of(facts.interfaces)));
 }
 

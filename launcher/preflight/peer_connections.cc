@@ -1,5 +1,6 @@
 #include "launcher/preflight/peer_connections.h"
 
+#include <cerrno>
 #include <list>
 #include <utility>
 
@@ -19,6 +20,7 @@ using boost::system::error_code;
 namespace {
 
 std::string reason_of(const error_code& error) {
+  if (error.value() == EINVAL) return "the route drops all packets";  // A blackhole route.
   return Error::from_errno("", error.value()).message.substr(2);
 }
 
@@ -94,8 +96,9 @@ std::vector<Unreachable> PeerListener::connect_to(const std::vector<Peer>& peers
   std::vector<Unreachable> unreachable;
   for (Attempt& attempt : attempts) {
     if (!attempt.has_ended) {
-      attempt.problem = fmt::format(
-          "no answer within {} s", std::chrono::duration_cast<std::chrono::seconds>(kConnectMax).count());
+      attempt.problem =
+          fmt::format("no answer within {} s",
+                      std::chrono::duration_cast<std::chrono::seconds>(kConnectMax).count());
     }
     if (!attempt.problem.empty()) unreachable.push_back({attempt.node, attempt.problem});
     attempt.socket.close();

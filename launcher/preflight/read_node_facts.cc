@@ -21,6 +21,7 @@ namespace distrun {
 namespace {
 
 constexpr auto kComparedBeginnings = std::to_array<std::string_view>({"GLOO_", "NCCL_", "TORCH_"});
+constexpr const char* kThreads = "OMP_NUM_THREADS";
 // distrun sets these, or their values name what each node calls differently.
 constexpr auto kValuesOfOneNode = std::to_array<std::string_view>(
     {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
@@ -59,7 +60,8 @@ std::uint64_t threads_of(uid_t user, const std::string& root) {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string status = entry.path().string() + "/status";
-    if (named_number(status, "Uid:") == user) threads += named_number(status, "Threads:").value_or(0);
+    if (named_number(status, "Uid:") == user)
+      threads += named_number(status, "Threads:").value_or(0);
   }
   return threads;
 }
@@ -170,7 +172,7 @@ FolderFacts folder_facts(const std::string& path, const std::string& root) {
 
 bool is_compared(const std::string& variable) {
   if (std::count(kValuesOfOneNode.begin(), kValuesOfOneNode.end(), variable) > 0) return false;
-  return variable == "OMP_NUM_THREADS" || begins_with_any(variable, kComparedBeginnings);
+  return variable == kThreads || begins_with_any(variable, kComparedBeginnings);
 }
 
 NodeFacts read_node_facts(const Environment& environment, const std::string& root, uid_t user) {
@@ -186,6 +188,7 @@ NodeFacts read_node_facts(const Environment& environment, const std::string& roo
   facts.temporary = folder_facts(facts.has_tmpdir ? temporary : "/tmp", root);
   facts.gpus = gpu_files(root);
   for (const auto& [name, value] : environment.variables()) {
+    if (name == kThreads && value.empty()) continue;
     const bool names_interface = name == "GLOO_SOCKET_IFNAME" || name == "NCCL_SOCKET_IFNAME";
     if (names_interface || is_compared(name)) facts.variables[name] = value;
   }

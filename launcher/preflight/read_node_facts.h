@@ -15,7 +15,8 @@
 
 namespace distrun {
 
-// `root` contains /proc, /sys, /dev and the folder for temporary files.
+// An empty OMP_NUM_THREADS counts as not set. `root` contains /proc, /sys, /dev and the folder for
+// temporary files.
 NodeFacts read_node_facts(const Environment& environment, const std::string& root = "",
                           uid_t user = ::getuid());
 

@@ -208,8 +208,8 @@ class RunFindings {
   }
 
   void gpus() {
-    const std::string differ = differences(
-        [](const NodeCheck& node) { return std::optional(std::to_string(node.gpus)); });
+    const std::string differ =
+        differences([](const NodeCheck& node) { return std::optional(std::to_string(node.gpus)); });
     if (differ.empty()) return;
     findings_.push_back(
         fmt::format("the number of GPUs differs: {}: look for missing GPUs with nvidia-smi, or "

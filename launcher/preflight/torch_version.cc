@@ -25,8 +25,8 @@ constexpr std::size_t kVersionBytesMax = 256;
 constexpr std::chrono::milliseconds kKillMax = std::chrono::seconds(1);
 
 bool is_readable(int descriptor, Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
   const auto milliseconds = std::max<std::chrono::milliseconds::rep>(left.count(), 0);
   return ::poll(&readable, 1, static_cast<int>(milliseconds)) == 1;
