@@ -124,7 +124,7 @@ class CheckRank {
     return address_of_interface(interface).value_or(address);
   }
 
-  // On rank 0: waits for the reports, and tells all nodes where the others listen.
+  // On rank 0: waits for the reports, and sends all nodes the addresses of the others.
   Result<void> gather_reports() {
     std::vector<int> ranks(static_cast<std::size_t>(ranks_));
     std::iota(ranks.begin(), ranks.end(), 0);

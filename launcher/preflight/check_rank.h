@@ -20,7 +20,7 @@ namespace distrun {
 // The first word of distrun's command line in the worker. The second is the node's name.
 inline constexpr const char* kCheckRankCommand = "check-rank";
 
-// For the other nodes, all of which have joined already, to finish a step, which takes 2 s at most.
+// All nodes have joined already, and a step takes 2 s at most.
 inline constexpr std::chrono::milliseconds kCheckStepMax = std::chrono::seconds(30);
 
 // Empty on all ranks but rank 0. Fails with kTimedOut, and names the ranks, if others do not finish

@@ -39,7 +39,7 @@ class CheckRankTest : public ::testing::Test {
     thread_.join();
   }
 
-  // What it returns when all ranks have ended: an error, findings, or both empty.
+  // An error or findings; both may be empty.
   struct End {
     std::vector<std::string> findings;
     std::string error;

@@ -1,10 +1,10 @@
-// What the nodes of `distrun check` tell node 0, as JSON through the store.
+// The messages of the nodes of `distrun check`, which are JSON in the store.
 //
 //     store.set(key, encode(NodeCheck{.host = "gpu-1", .findings = {…}, …}));
 //     auto report = decode_check(*store.get(key));
 //
-// First each node tells its own findings and what node 0 compares, then how it reached the others.
-// All nodes have the same version of distrun, so the format has no version. Pure.
+// Each node first sends its own findings and what node 0 compares, and then which other nodes it
+// could not reach. All nodes have the same version of distrun, so the format has no version. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is wrong on one node, without a comparison with others. Each finding says what to do.
+// The problems of one node, without a comparison with others. Each finding says what to do.
 //
 //     for (const std::string& finding : node_findings(facts)) …   // "/dev/shm has 64 MiB: …"
 //

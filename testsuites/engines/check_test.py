@@ -24,7 +24,7 @@ NODES = ["a", "b", "c"]
 ADDRESS = {name: f"{ssh_hosts.NET}{number}" for number, name in enumerate([ssh_hosts.DESK, *NODES], 1)}
 RUN_LIMIT_S = 60
 
-# What a node needs to be healthy, whatever this machine is like.
+# Makes a healthy node, whatever this machine is like.
 HEALTHY = """
 hostname "$1"; shift
 mount -t tmpfs -o size=1g tmpfs /dev/shm
