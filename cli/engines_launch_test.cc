@@ -151,6 +151,33 @@ TEST_F(EnginesLaunchTest, AWorkerOfARunDoesNotAskTheEngine) {
                         "(TORCHELASTIC_RUN_ID)\n"));
 }
 
+// So the advice in the message works.
+TEST_F(EnginesLaunchTest, ATaskOfPmixRunsWithFlags) {
+  options_.environment.set("SLURM_STEP_ID", "");
+  options_.environment.set("PMIX_NAMESPACE", "prterun-vm-1@1");
+  options_.environment.set("PMIX_RANK", "1");
+  EXPECT_THAT(run({"launch", "true"}).err,
+              HasSubstr("PMIx started this process, and does not say"));
+  EXPECT_THAT(planned({"--nnodes", "2", "--node-rank", "1", "--master-addr", "n7"}),
+              HasSubstr("on node 1 of 2\n"));
+  EXPECT_THAT(planned({"--standalone"}), HasSubstr("# rank 0 of 1\n"));
+}
+
+TEST_F(EnginesLaunchTest, APodIsANodeIfTheUserSaysHowManyThereAre) {
+  options_.environment.set("SLURM_STEP_ID", "");
+  options_.environment.set("JOB_COMPLETION_INDEX", "1");
+  options_.environment.set("HOSTNAME", "train-1");
+  options_.environment.set("RANK", "7");  // As PyTorchJob does.
+  EXPECT_THAT(planned({}), AllOf(HasSubstr("# rank 0 of 1\n"), HasSubstr("\n  RANK=0 ")));
+  EXPECT_THAT(planned({"--nnodes", "2", "--master-addr", "train-0.train"}),
+              AllOf(HasSubstr("on node 1 of 2\n"), HasSubstr("MASTER_PORT=29500 "),
+                    HasSubstr("TORCHELASTIC_RUN_ID=kubernetes-train ")));
+  EXPECT_THAT(
+      run({"env", "--explain"}).out,
+      HasSubstr("engine  Kubernetes (Job train)\nplace   this node only: Kubernetes does not "
+                "say how many pods there are; to run on N of them, give --nnodes N\n"));
+}
+
 // As two tasks of a node, this one the second.
 class RankLaunchTest : public EnginesLaunchTest {
  protected:

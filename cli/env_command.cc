@@ -20,10 +20,11 @@ namespace distrun {
 namespace {
 
 constexpr const char* kEnvHelp =
-    R"(An engine is Slurm (srun), Open MPI (mpirun) or MPICH (mpiexec).  It starts tasks, which are
-processes, and tells each of them its place in environment variables.  distrun launch reads the
-place from them.  With one task on each node, distrun launch starts the workers of its node.  With
-several tasks on a node, each distrun launch starts one worker.
+    R"(An engine is LSF (jsrun), Open MPI (mpirun), MPICH (mpiexec), Slurm (srun) or Kubernetes (a Job with
+indexes).  It starts tasks, which are processes, and tells each of them its place in environment
+variables.  distrun launch reads the place from them.  With one task on each node, distrun launch
+starts the workers of its node.  With several tasks on a node, each distrun launch starts one
+worker.
 
 Without --explain, the command prints the flags of distrun launch that these variables and the
 variables PET_<FLAG> stand for.
@@ -37,7 +38,7 @@ Examples:
   mpirun -n 4 distrun env --explain
   PET_NNODES=2 distrun env
 
-Documentation: docs/engines.md)";
+Documentation: docs/engines.md, docs/kubernetes.md)";
 
 std::string counted(const char* what, std::optional<int> number, std::optional<int> count) {
   return number && count ? fmt::format("{} {} of {}", what, *number, *count) : "";
@@ -63,7 +64,7 @@ std::string place_text(const PlacedByEngine& placed) {
       return fmt::format("this node only: {}", placed.place.reason);
     case EngineMode::kAgent:
       return fmt::format("one task per node: {}",
-                         counted("node", placed.facts->task.value, placed.facts->tasks.value));
+                         counted("node", placed.place.node, placed.place.nodes));
     case EngineMode::kRank:
       return fmt::format("one rank per task: {}", ranks_of(*placed.facts));
   }
@@ -95,7 +96,7 @@ std::string explanation(const PlacedByEngine& placed, const CommandLine& line) {
 
 EnvCommand::EnvCommand(CLI::App& app) {
   command_ = app.add_subcommand(
-      "env", "Print how Slurm, mpirun or the variables PET_... place distrun launch.");
+      "env", "Print how Slurm, mpirun, Kubernetes or the variables PET_... place distrun launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun env [flags]"));
   own_flag(*command_, "explain", explain_,
            "Print the engine, the place of this process, and what gives each flag.");

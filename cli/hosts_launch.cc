@@ -15,6 +15,7 @@
 #include "common/text/parse_number.h"
 #include "common/text/shell_quote.h"
 #include "launcher/engines/ssh_hosts.h"
+#include "launcher/plan/rendezvous.h"
 
 namespace distrun {
 

@@ -13,9 +13,6 @@
 
 namespace distrun {
 
-// LaunchOptions::engine of the nodes.
-inline constexpr const char* kHostsEngine = "distrun launch --hosts";
-
 // Throws CLI::ParseError for wrong hosts, and for flags that contradict --hosts.
 HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const std::string& run_id,
                       const Environment& environment);

@@ -182,7 +182,6 @@ TEST_F(HostsLaunchTest, PassesVariables) {
 }
 
 TEST_F(HostsLaunchTest, SaysThatTheFolderIsMissing) {
-  write_ssh("unshare --version >/dev/null; eval \"$command\"");
   const std::string folder = folder_.path() + "/gone";
   std::filesystem::create_directory(folder);
   write_ssh("rmdir " + folder + "; eval \"$command\"");
@@ -194,6 +193,19 @@ TEST_F(HostsLaunchTest, SaysThatTheFolderIsMissing) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
   EXPECT_THAT(result.err, HasSubstr(folder + ": no such file or directory; the folder in which you "
                                              "start distrun must exist on all hosts\n"));
+}
+
+TEST_F(HostsLaunchTest, NeedsACurrentFolder) {
+  const std::string folder = folder_.path() + "/gone";
+  std::filesystem::create_directory(folder);
+  const ProgramResult result = testing::run_program(
+      {"sh", "-c",
+       fmt::format("cd {0} && rmdir {0} && exec {1} launch --ssh {2} --hosts {3} true", folder,
+                   DISTRUN_PROGRAM, ssh(), address_)},
+      options_);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err,
+              StartsWith("distrun launch: --hosts: the current folder does not exist any more\n"));
 }
 
 TEST_F(HostsLaunchTest, PrintsThePlan) {

@@ -14,6 +14,7 @@
 #include "cli/launch_reports.h"
 #include "cli/recorded_stream.h"
 #include "cli/recording_here.h"
+#include "cli/termination_log.h"
 #include "common/os/host_name.h"
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
@@ -60,10 +61,11 @@ Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
   {0} --nproc-per-node 4 --hang-after 600 -m my_package.train
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
+  {0} --hosts gpu-1:8,gpu-2:8 train.py
   {0} --nproc-per-node 2 --dry-run train.py
 
-Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/engines.md, docs/errors.md,
-docs/exit-codes.md)";
+Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/ssh.md, docs/engines.md,
+docs/kubernetes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
     R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
@@ -164,6 +166,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
   flags_.log.add_to(*command_);
+  bind_flag(*command_, "termination-log", flags_.termination_log);
   bind_flag(*command_, "html", flags_.html);
   bind_flag(*command_, "events", flags_.events);
   bind_flag(*command_, "trace", flags_.trace);
@@ -255,7 +258,8 @@ void LaunchCommand::check(const Environment& environment) {
   }
   const bool is_placed = placed_.place.mode != EngineMode::kAlone;
   if (is_placed) {
-    flags_.engine = placed_.facts->engine;
+    flags_.is_placed = true;
+    flags_.shares_console = !placed_.facts->has_own_host;
     flags_.task = placed_.place.task;
     for (std::string* file : {&flags_.html, &flags_.trace, &flags_.record, &flags_.save_digests}) {
       *file = file_of_task(*file, *placed_.facts->task.value);
@@ -277,7 +281,7 @@ void LaunchCommand::check_hosts(const Environment& environment) {
   LaunchFlags flags = flags_;
   flags.nproc_per_node = most_workers(*hosts_, flags_);
   flags.nnodes = std::to_string(hosts_->hosts.size());
-  flags.engine = kHostsEngine;
+  flags.is_placed = true;
   CommandLine line = line_;
   line.flags.try_emplace("master-addr", GivenFlag{hosts_->hosts.front().address, "--hosts"});
   flags.master_addr = line.find("master-addr")->value;
@@ -287,8 +291,19 @@ void LaunchCommand::check_hosts(const Environment& environment) {
 int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& console) {
   if (hosts_) return run_hosts(environment, out, console);
   std::ostream* messages = &console;
+  const TerminationLog log(line_.find("termination-log") != nullptr
+                               ? flags_.termination_log
+                               : default_termination_log(environment));
+  const auto leave_message = [&](const std::string& text) {
+    if (text.empty()) return;
+    if (const auto written = log.write(text); !written) {
+      console << "distrun: --termination-log: " << written.error().message << std::endl;
+    }
+  };
   const auto fail = [&](const Error& error) {
-    *messages << name_ << ": " << error.message << std::endl;
+    const std::string text = fmt::format("{}: {}\n", name_, error.message);
+    *messages << text << std::flush;
+    leave_message(text);
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
@@ -325,12 +340,15 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     if (!lifeline) return fail(lifeline.error());
     context.lifeline = *lifeline;
     (*reports)->listen(context);
-    std::string summary;
+    std::string summary, account;
     context.summary = [&](const RunReport& end) {
       if (flags_.as_check && exit_status(end.run_end) == kExitFindings) return summary;
+      account = failure_account(*plan, end, context.host);
       return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
-    const int status = run_here(*plan, std::move(*files), context, err);
+    const auto run_end = run_here(*plan, std::move(*files), context);
+    const int status = run_end ? exit_status(*run_end) : fail(run_end.error());
+    leave_message(account);
     for (const std::string& problem : (*reports)->finish(summary)) {
       err << "distrun: " << problem << std::endl;
     }
@@ -344,7 +362,9 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     // Here, as the guard may have been killed too.
     files->temporary.reset();
     files->store.reset();
-    console << launcher_killed(guarded, *killed) << std::flush;
+    const std::string text = launcher_killed(guarded, *killed);
+    console << text << std::flush;
+    leave_message(text);
   };
   const auto status = run_guarded(signals_of(options_), launcher, on_end);
   return status ? *status : fail(status.error());
@@ -379,19 +399,18 @@ RecordingFacts LaunchCommand::recording_facts(int status) const {
   return facts;
 }
 
-int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context,
-                            std::ostream& err) {
-  const auto run_end = run_launch(plan, files, context);
-  if (run_end) return exit_status(*run_end);
-  err << name_ << ": ";
-  if (run_end.error().kind == ErrorKind::kAddressNotLocal) err << options_.address_flag << ' ';
-  err << run_end.error().message;
-  if (run_end.error().kind == ErrorKind::kAddressInUse) {
-    err << (options_.nnodes > 1 ? "; give another --master-port, the same on every node"
-                                : "; give another --master-port, or none for a free one");
+Result<RunEnd> LaunchCommand::run_here(LaunchPlan& plan, RunFiles files,
+                                       const LaunchContext& context) const {
+  auto run_end = run_launch(plan, files, context);
+  if (run_end) return run_end;
+  Error error = run_end.error();
+  if (error.kind == ErrorKind::kAddressNotLocal) {
+    error.message = options_.address_flag + ' ' + error.message;
+  } else if (error.kind == ErrorKind::kAddressInUse) {
+    error.message += options_.nnodes > 1 ? "; give another --master-port, the same on every node"
+                                         : "; give another --master-port, or none for a free one";
   }
-  err << std::endl;
-  return exit_status(run_end.error());
+  return error;
 }
 
 }  // namespace distrun

@@ -51,7 +51,7 @@ class LaunchCommand : public CliCommand {
   void bind_place();
 
   // In the launcher, the guard's child.
-  int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
+  Result<RunEnd> run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context) const;
 
   // With --hosts.
   void check_hosts(const Environment& environment);

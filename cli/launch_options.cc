@@ -83,7 +83,7 @@ LaunchOptions OptionsBuilder::build() {
   options_.digest_inputs = !flags_.save_digests.empty() || !flags_.compare_digests.empty();
   options_.digest = flags_.digest || options_.digest_inputs;
   options_.display_map = flags_.display_map;
-  options_.engine = flags_.engine;
+  options_.shares_console = flags_.shares_console;
   options_.task = flags_.task;
   options_.is_quiet = flags_.as_check;
   options_.role = flags_.role;
@@ -172,7 +172,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
                                       said("standalone"), said("nnodes"), flags_.nnodes),
                           kExitUsage);
   }
-  if (flags.backend == RdzvBackend::kC10d && flags_.engine.empty()) {
+  if (flags.backend == RdzvBackend::kC10d && !flags_.is_placed) {
     refuse("rdzv-backend",
            "c10d is not supported with several nodes yet; remove this flag and give --node-rank");
   }

@@ -21,9 +21,10 @@ namespace distrun {
 
 // The value of each flag as text, or whether it is given.
 struct LaunchFlags {
-  bool as_torchrun = false;  // distrun runs under the name torchrun.
-  bool as_check = false;     // distrun check: distrun itself is the program.
-  std::string engine;        // LaunchOptions::engine and task.
+  bool as_torchrun = false;     // distrun runs under the name torchrun.
+  bool as_check = false;        // distrun check: distrun itself is the program.
+  bool is_placed = false;       // An engine has set --nnodes or --node-rank.
+  bool shares_console = false;  // As LaunchOptions says, like task.
   std::optional<TaskPlace> task;
   std::string nproc_per_node = "1", nnodes = "1", node_rank = "0", max_restarts = "0";
   bool standalone = false;
@@ -41,6 +42,7 @@ struct LaunchFlags {
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   std::string numa_binding;
   LogFlags log;
+  std::string termination_log;  // A path; empty: none. If it is not given, there is a default.
   std::string events, html, trace, record;  // Paths; empty: none.
   std::string metrics_port, metrics_host = "127.0.0.1";
   std::string save_digests, compare_digests;  // Paths; empty: none.

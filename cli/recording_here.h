@@ -9,8 +9,8 @@
 namespace distrun {
 
 // The flags that write reports. A run that is run again has none of them.
-inline constexpr std::array<std::string_view, 7> kReportFlags = {
-    "events", "html", "json", "junit", "record", "save-digests", "trace"};
+inline constexpr std::array<std::string_view, 8> kReportFlags = {
+    "events", "html", "json", "junit", "record", "save-digests", "trace", "termination-log"};
 
 bool writes_a_report(std::string_view flag);
 

@@ -25,11 +25,12 @@ nlohmann::json trace_at(const std::string& path) {
 std::vector<std::string> events_of(const nlohmann::json& trace, const std::string& process) {
   std::vector<std::string> found;
   nlohmann::json pid;
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["ph"] == "M" && event["args"]["name"] == process) pid = event["pid"];
-    if (event["ph"] == "M" || event["ph"] == "C" || event["pid"] != pid) continue;
-    found.push_back(event["ph"].get<std::string>() + " " +
-                    event.value("name", event["args"].value("end", "")));
+  for (const auto& event : trace.at("traceEvents")) {
+    const std::string kind = event.at("ph");
+    const auto args = event.value("args", nlohmann::json::object());
+    if (kind == "M" && args.value("name", "") == process) pid = event.at("pid");
+    if (kind == "M" || kind == "C" || event.at("pid") != pid) continue;
+    found.push_back(kind + " " + event.value("name", args.value("end", "")));
   }
   return found;
 }
@@ -45,8 +46,10 @@ TEST(TraceTest, HasTheLivesOfWorkersAndTheEventsOfTheRun) {
               ::testing::ElementsAre("B attempt 0", "i exit code 1", "E exit code 1", "B attempt 1",
                                      "E exit code 0"));
   std::string host;
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["name"] == "process_name" && event["pid"] == 2'000'000) host = event["args"]["name"];
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.value("name", "") == "process_name" && event.at("pid") == 2'000'000) {
+      host = event.at("args").at("name");
+    }
   }
   EXPECT_THAT(events_of(trace, host),
               ::testing::ElementsAre("i run_started", "B attempt 0", "i attempt_failed", "E ",
@@ -59,8 +62,8 @@ TEST(TraceTest, HasTheLoadOfWorkersThatRunForASecond) {
   EXPECT_EQ(launch({"--trace", path, "sleep", "1.5"}).end, ProcessEnd(ExitedWith{0}));
   std::vector<std::string> names;
   const auto trace = trace_at(path);
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["ph"] == "C") names.push_back(event["name"]);
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "C") names.push_back(event.at("name"));
   }
   EXPECT_THAT(names, ::testing::Contains("CPU %").Times(::testing::Ge(2)));
   EXPECT_THAT(names, ::testing::Contains("memory MiB").Times(::testing::Ge(2)));

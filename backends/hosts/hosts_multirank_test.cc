@@ -79,9 +79,15 @@ TEST_F(HostsMultirankTest, SumsAreThoseOfTheHostsInTheOrderOfTheirRanks) {
   EXPECT_TRUE(mine.equal(expected.narrow(0, get_rank() * part, part)));
 }
 
-// Gloo has no reduction of these dtypes.
+// Gloo has no averages of integers, and no reductions of some other dtypes.
 TEST_F(HostsMultirankTest, AveragesOfAllDtypesAreDividedOnce) {
   const Group group = make("shm");
+  for (const auto dtype : {at::kChar, at::kByte, at::kShort, at::kInt, at::kLong}) {
+    SCOPED_TRACE(dtype);
+    const at::Tensor x = at::full({5}, 2 * get_rank() + 1, dtype);  // The mean is the world size.
+    all_reduce(x, ReduceOp::AVG, {.group = group});
+    EXPECT_TRUE(x.eq(get_world_size()).all().item<bool>()) << x;
+  }
   const double mean = (get_world_size() + 1) / 2.0;
   for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf,
                            at::kComplexFloat, at::kComplexDouble}) {

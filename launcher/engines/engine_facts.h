@@ -1,14 +1,14 @@
-// What the engine that started this process, such as Slurm or mpirun, says about it: facts from
-// environment variables, each with its source.
+// What the engine that started this process, such as Slurm, mpirun or Kubernetes, says about it:
+// facts from environment variables, each with its source.
 //
-//     const auto facts = engine_facts(environment, process_at);
+//     const auto facts = engine_facts(environment, {.process_at = …, .text_of = …});
 //     if (!facts) return facts.error();      // A variable has an impossible value.
 //     if (*facts) use(**facts);              // Else no engine started it.
 //
-// An engine starts *tasks*. A task is one process, for example one distrun. An empty variable
-// counts as not set.
+// An engine starts *tasks*. A task is one process, for example one distrun, or one pod of
+// Kubernetes. An empty variable counts as not set.
 //
-// Pure, except for `process_at`.
+// Pure, except for the probes.
 #pragma once
 
 #include <cstdint>
@@ -32,30 +32,42 @@ struct EngineFacts {
   std::string engine;           // "Slurm", "Open MPI"
   std::string job;              // "job 77, step 0"; may be empty.
   std::string id;               // "slurm-77.0": equal for all tasks of a run, and for no other run.
-  EngineFact<int> tasks, task;  // How many there are; which of them this is.
+  EngineFact<int> tasks, task;  // How many there are (Kubernetes does not say); which this is.
   EngineFact<int> local_tasks, local_task;  // The same, of this node.
   EngineFact<int> nodes, node;
   EngineFact<int> most_tasks;       // On any node.
   EngineFact<std::string> address;  // Of the node with task 0.
   EngineFact<std::string> host;     // What the engine calls this node.
   bool aborts = false;              // The engine ends all tasks at once if one fails.
+  bool has_own_host = false;        // No other task shares this one's addresses and console.
   EngineFact<int> socket;           // A descriptor by which the task talks to the engine.
 };
 
-// The process at the other end of a Unix socket of this process; nullopt if it is none.
-using ProcessAt = std::function<std::optional<int>(int descriptor)>;
+// How to find out what variables do not say.
+struct EngineProbes {
+  // The process at the other end of a Unix socket of this process; nullopt if it is none.
+  std::function<std::optional<int>(int descriptor)> process_at;
+  // The text of a small file; nullopt if it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> text_of;
+};
 
 // Fails with kInvalidArgument, and names the variable. A worker of a run inherits the variables of
 // its launcher: do not ask there.
 Result<std::optional<EngineFacts>> engine_facts(const Environment& environment,
-                                                const ProcessAt& process_at);
+                                                const EngineProbes& probes);
 
 // One per engine; nullopt if that engine did not start this process.
 Result<std::optional<EngineFacts>> ssh_hosts_facts(const Environment& environment);
-Result<std::optional<EngineFacts>> slurm_facts(const Environment& environment);
+Result<std::optional<EngineFacts>> lsf_facts(const Environment& environment,
+                                             const EngineProbes& probes);
 Result<std::optional<EngineFacts>> open_mpi_facts(const Environment& environment);
 Result<std::optional<EngineFacts>> mpich_facts(const Environment& environment,
-                                               const ProcessAt& process_at);
+                                               const EngineProbes& probes);
+Result<std::optional<EngineFacts>> slurm_facts(const Environment& environment);
+// Fails if it did: PMIx does not say enough.
+Result<std::optional<EngineFacts>> pmix_facts(const Environment& environment);
+Result<std::optional<EngineFacts>> kubernetes_facts(const Environment& environment,
+                                                    const EngineProbes& probes);
 
 // A port for the store of a run that an engine started, from 20000 to 29999: the same for all its
 // tasks, and most probably not that of another run.

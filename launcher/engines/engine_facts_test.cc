@@ -14,8 +14,13 @@ namespace distrun {
 namespace {
 
 using test::environment_of;
+using test::kHostsOfPod;
+using test::kIndexedJob;
+using test::kJsrun;
 using test::kMpich;
 using test::kOpenMpi;
+using test::kPrterun;
+using test::kRankFileOfLsf;
 using test::kSlurmBatchScript;
 using test::kSlurmStep;
 
@@ -24,13 +29,23 @@ std::optional<int> hydra_at(int descriptor) {
   return descriptor == 11 ? std::optional<int>(kHydra) : std::nullopt;
 }
 
+// With the files of a task: their texts by path.
+using Files = std::map<std::string, std::string>;
+
+EngineProbes probes_with(const Files& files) {
+  return {.process_at = hydra_at, .text_of = [files](const std::string& path) {
+            const auto file = files.find(path);
+            return file == files.end() ? std::nullopt : std::optional(file->second);
+          }};
+}
+
 std::optional<EngineFacts> facts_of(const test::Variables& variables,
-                                    const test::Variables& changes = {}) {
-  return engine_facts(environment_of(variables, changes), hydra_at).value();
+                                    const test::Variables& changes = {}, const Files& files = {}) {
+  return engine_facts(environment_of(variables, changes), probes_with(files)).value();
 }
 
 std::string error_of(const test::Variables& variables, const test::Variables& changes) {
-  const auto facts = engine_facts(environment_of(variables, changes), hydra_at);
+  const auto facts = engine_facts(environment_of(variables, changes), probes_with({}));
   return facts ? "" : facts.error().message;
 }
 
@@ -109,6 +124,107 @@ TEST(EngineFactsTest, MpirunInAStepOfSlurmIsTheEngine) {
   test::Variables both = kSlurmStep;
   both.insert(kOpenMpi.begin(), kOpenMpi.end());
   EXPECT_EQ(facts_of(both).value().engine, "Open MPI");
+}
+
+TEST(EngineFactsTest, JsrunStartsOnTheSecondHostOfLsfsFile) {
+  const Files files = {{"/home/me/.lsbatch/1.hostfile", kRankFileOfLsf}};
+  const auto facts = facts_of(kJsrun, {}, files).value();
+  EXPECT_EQ(facts.engine, "LSF") << "not Open MPI, although its variables are set";
+  EXPECT_EQ(facts.job, "job 1234");
+  EXPECT_EQ(facts.id, "lsf-1234-3");
+  EXPECT_EQ(facts.tasks.value, 8);
+  EXPECT_EQ(facts.task.value, 5);
+  EXPECT_EQ(facts.local_tasks.value, 2);
+  EXPECT_EQ(facts.local_task.value, 1);
+  EXPECT_EQ(facts.address.value, "h07n01");
+  EXPECT_EQ(facts.address.source, "LSB_DJOB_RANKFILE");
+  EXPECT_EQ(facts_of(kJsrun, {{"PMIX_NAMESPACE", ""}}, files).value().id, "lsf-1234");
+}
+
+TEST(EngineFactsTest, WithoutASecondHostLsfDoesNotSayTheAddress) {
+  EXPECT_EQ(facts_of(kJsrun).value().address.value, std::nullopt) << "no file";
+  for (const char* text : {"", "batch5", "batch5\n", "batch5\n \n"}) {
+    EXPECT_EQ(facts_of(kJsrun, {}, {{"/home/me/.lsbatch/1.hostfile", text}}).value().address.value,
+              std::nullopt)
+        << text;
+  }
+}
+
+TEST(EngineFactsTest, TasksOfJsrunOnOneNodeNeedNoFile) {
+  const auto facts = facts_of(kJsrun, {{"JSM_NAMESPACE_LOCAL_SIZE", "8"}}).value();
+  EXPECT_EQ(facts.address.value, "127.0.0.1");
+  EXPECT_EQ(facts.nodes.value, 1);
+  EXPECT_EQ(error_of(kJsrun, {{"JSM_NAMESPACE_LOCAL_SIZE", std::nullopt}}),
+            "JSM_NAMESPACE_LOCAL_SIZE: is not set, although jsrun started this process");
+}
+
+TEST(EngineFactsTest, MpirunInATaskOfJsrunIsTheEngine) {
+  EXPECT_EQ(facts_of(kJsrun, {{"OMPI_COMM_WORLD_SIZE", "16"}}).value().engine, "Open MPI");
+  EXPECT_EQ(facts_of(kJsrun, {{"OMPI_COMM_WORLD_RANK", "0"}}).value().engine, "Open MPI");
+}
+
+TEST(EngineFactsTest, PmixAloneIsRefused) {
+  EXPECT_EQ(error_of(kPrterun, {}),
+            "PMIX_RANK: PMIx started this process, and does not say how many tasks there are; give "
+            "--nnodes, --node-rank and --master-addr, or --standalone to run on this node only");
+  EXPECT_FALSE(facts_of(kPrterun, {{"PMIX_RANK", ""}}));
+}
+
+TEST(EngineFactsTest, APodOfAnIndexedJobKnowsItsIndexAndNode0) {
+  const auto facts = facts_of(kIndexedJob, {}, {{"/etc/hosts", kHostsOfPod}}).value();
+  EXPECT_EQ(facts.engine, "Kubernetes");
+  EXPECT_EQ(facts.job, "Job train");
+  EXPECT_EQ(facts.id, "kubernetes-train");
+  EXPECT_EQ(facts.task.value, 2);
+  EXPECT_EQ(facts.tasks.value, std::nullopt);
+  EXPECT_EQ(facts.address.value, "train-0.workers.team.svc.cluster.local");
+  EXPECT_EQ(facts.address.source, "/etc/hosts");
+  EXPECT_TRUE(facts.has_own_host);
+  EXPECT_EQ(error_of(kIndexedJob, {{"JOB_COMPLETION_INDEX", "x"}}),
+            "JOB_COMPLETION_INDEX: 'x' is not a whole number");
+  EXPECT_FALSE(facts_of(kIndexedJob, {{"JOB_COMPLETION_INDEX", std::nullopt}})) << "another pod";
+}
+
+TEST(EngineFactsTest, ThePodOfAJobSetHasTheIndexOfItsJobInItsName) {
+  const std::string hosts =
+      "# Kubernetes-managed hosts file.\n"
+      "10.1.30.7\tset-workers-0-1.set.default.svc.cluster.local\tset-workers-0-1\n";
+  const auto facts = facts_of(kIndexedJob,
+                              {{"HOSTNAME", "set-workers-0-1.set.default.svc.cluster.local"},
+                               {"JOB_COMPLETION_INDEX", "1"}},
+                              {{"/etc/hosts", hosts}})
+                         .value();
+  EXPECT_EQ(facts.address.value, "set-workers-0-0.set.default.svc.cluster.local");
+  EXPECT_EQ(facts.id, "kubernetes-set-workers-0");
+}
+
+// Only what the kubelet writes says the name.
+TEST(EngineFactsTest, AnAddressIsNotGuessed) {
+  const auto address = [](const test::Variables& changes, const std::string& hosts) {
+    return facts_of(kIndexedJob, changes, {{"/etc/hosts", hosts}}).value().address.value;
+  };
+  const std::string header = "# Kubernetes-managed hosts file.\n";
+  EXPECT_EQ(address({}, header + "10.1.30.129\ttrain-2\n"), std::nullopt) << "no subdomain";
+  EXPECT_EQ(address({}, header), std::nullopt);
+  EXPECT_EQ(address({}, header + "10.1.30.129\ttrain-2.workers\ttrain-2"), std::nullopt) << "cut";
+  EXPECT_EQ(address({}, "10.1.30.129\ttrain-2.workers\ttrain-2\n"), std::nullopt)
+      << "not kubelet's";
+  EXPECT_EQ(address({{"HOSTNAME", "node-17"}}, kHostsOfPod), std::nullopt)
+      << "the machine's network";
+  EXPECT_EQ(address({{"HOSTNAME", std::nullopt}}, kHostsOfPod), std::nullopt);
+  EXPECT_EQ(address({{"HOSTNAME", "-2"}}, kHostsOfPod), std::nullopt);
+  EXPECT_EQ(address({{"HOSTNAME", "train-12"}}, kHostsOfPod), std::nullopt) << "another index";
+  EXPECT_EQ(facts_of(kIndexedJob).value().address.value, std::nullopt) << "no file";
+}
+
+TEST(EngineFactsTest, EnginesInAPodCountFirst) {
+  for (const auto& [variables, engine] :
+       {std::pair(kJsrun, "LSF"), std::pair(kOpenMpi, "Open MPI"), std::pair(kMpich, "MPICH"),
+        std::pair(kSlurmStep, "Slurm")}) {
+    EXPECT_EQ(facts_of(variables, kIndexedJob).value().engine, engine);
+    EXPECT_EQ(facts_of(variables, kPrterun).value().engine, engine) << "PMIx's variables, too";
+  }
+  EXPECT_THAT(error_of(kPrterun, kIndexedJob), ::testing::StartsWith("PMIX_RANK: "));
 }
 
 TEST(EngineFactsTest, NumbersBeyondTheirCountAreErrors) {

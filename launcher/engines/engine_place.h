@@ -9,6 +9,9 @@
 // --nproc-per-node workers. With several tasks on a node, each distrun is one *rank*: it starts one
 // worker, and its local rank is that of the task.
 //
+// Kubernetes does not say how many pods a Job has, and starts independent tasks in the same way.
+// There, only --nnodes makes the pods one run.
+//
 // Pure.
 #pragma once
 
@@ -55,7 +58,8 @@ enum class EngineMode {
 
 struct EnginePlace {
   EngineMode mode = EngineMode::kAlone;
-  std::string reason;  // Of kAlone: "--standalone is given"
+  std::string reason;       // Of kAlone: "--standalone is given"
+  int nodes = 1, node = 0;  // In kAgent.
   std::vector<EngineFlag> flags;
   std::optional<TaskPlace> task;  // In kRank.
 };
@@ -67,7 +71,8 @@ std::string reason_to_ignore_engine(const GivenPlace& given);
 Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given);
 
 // Whether this task tells an error of place_of(): one task does, if all tasks have the same facts
-// of the run, else one on each node. All do if the engine may end that one before it has told.
+// of the run, else one on each node. All do if the engine may end that one before it has told, or
+// if each has its own console.
 bool tells_error(const EngineFacts& facts);
 
 }  // namespace distrun

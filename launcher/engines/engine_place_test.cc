@@ -151,6 +151,55 @@ TEST(EnginePlaceTest, WithoutANameOfTheRunTheUserHasToGiveAPort) {
   EXPECT_EQ(error_of(facts, {.has_port = true}), "");
 }
 
+EngineFacts pod(int index) {
+  return {.engine = "Kubernetes",
+          .job = "Job train",
+          .id = "kubernetes-train",
+          .task = {index, "JOB_COMPLETION_INDEX"},
+          .local_tasks = {1, "JOB_COMPLETION_INDEX"},
+          .local_task = {0, "JOB_COMPLETION_INDEX"},
+          .most_tasks = {1, "JOB_COMPLETION_INDEX"},
+          .address = {"train-0.workers", "/etc/hosts"},
+          .has_own_host = true};
+}
+
+// An Indexed Job also runs independent tasks.
+TEST(EnginePlaceTest, PodsAreOneRunOnlyIfTheUserSaysHowManyThereAre) {
+  const auto alone = place_of(pod(2), {}).value();
+  EXPECT_EQ(alone.mode, EngineMode::kAlone);
+  EXPECT_EQ(alone.reason,
+            "Kubernetes does not say how many pods there are; to run on N of them, give --nnodes "
+            "N");
+  EXPECT_THAT(alone.flags, IsEmpty());
+  const auto place = place_of(pod(2), {.nodes = GivenPlace::Flag{"--nnodes", "4"}}).value();
+  EXPECT_EQ(place.mode, EngineMode::kAgent);
+  EXPECT_EQ(place.node, 2);
+  EXPECT_EQ(place.nodes, 4);
+  // A pod has its own address, so the default port is free.
+  EXPECT_THAT(flags_of(place),
+              ElementsAre(Pair("master-addr", "train-0.workers"), Pair("node-rank", "2"),
+                          Pair("rdzv-id", "kubernetes-train")));
+}
+
+TEST(EnginePlaceTest, PodsThatCannotBeOneRunAreErrors) {
+  const GivenPlace two = {.nodes = GivenPlace::Flag{"PET_NNODES", "2"}};
+  EXPECT_EQ(error_of(pod(2), two),
+            "PET_NNODES 2, but JOB_COMPLETION_INDEX is 2: give the number of pods as PET_NNODES");
+  EngineFacts facts = pod(1);
+  facts.address = {};
+  EXPECT_EQ(error_of(facts, two),
+            "Kubernetes started this pod without a subdomain, so the address of node 0 is unknown: "
+            "set the subdomain to a headless service, or give --master-addr HOST");
+  EXPECT_TRUE(tells_error(facts)) << "each pod has its own log";
+  facts.id = "";
+  EXPECT_EQ(error_of(facts, {.nodes = two.nodes, .has_address = true}), "");
+  EXPECT_EQ(error_of(pod(1), {.nodes = two.nodes,
+                              .has_address = true,
+                              .loopback = GivenPlace::Flag{"--master-addr", "127.0.0.1"}}),
+            "--master-addr 127.0.0.1 is a loopback address, but Kubernetes started this pod: give "
+            "an address of task 0 that the other nodes can reach, or remove --master-addr");
+}
+
 TEST(EnginePlaceTest, OneTaskTellsAnErrorThatAllTasksHave) {
   EngineFacts facts = slurm(4, 0, 2, 2, 2);
   EXPECT_TRUE(tells_error(facts));

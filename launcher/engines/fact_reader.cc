@@ -36,6 +36,11 @@ void FactReader::check_index(const EngineFact<int>& index, const EngineFact<int>
         fmt::format("{} is not less than {} {}", *index.value, count.source, *count.value)});
 }
 
+void FactReader::check_indices(const EngineFacts& facts) {
+  check_index(facts.task, facts.tasks);
+  check_index(facts.local_task, facts.local_tasks);
+}
+
 std::optional<std::string> FactReader::text(const char* variable) const {
   auto value = environment_.get(variable);
   return value && !value->empty() ? value : std::nullopt;
@@ -43,6 +48,15 @@ std::optional<std::string> FactReader::text(const char* variable) const {
 
 void FactReader::fail(const std::string& variable, const Error& error) {
   if (!error_) error_ = error.with_context(variable);
+}
+
+void conclude_one_node(EngineFacts& facts) {
+  if (!facts.local_tasks.value || *facts.local_tasks.value != *facts.tasks.value) return;
+  const std::string source = facts.tasks.source + ", " + facts.local_tasks.source;
+  facts.nodes = {1, source};
+  facts.node = {0, source};
+  facts.most_tasks = facts.local_tasks;
+  facts.address = {"127.0.0.1", source};
 }
 
 }  // namespace distrun

@@ -28,6 +28,8 @@ class FactReader {
   EngineFact<int> number_if_set(const char* variable, int min);
   // Requires that `index` is less than `count`.
   void check_index(const EngineFact<int>& index, const EngineFact<int>& count);
+  // The same for `task` and `local_task`.
+  void check_indices(const EngineFacts& facts);
 
   // nullopt if it is empty, too.
   std::optional<std::string> text(const char* variable) const;
@@ -41,5 +43,9 @@ class FactReader {
   const std::string engine_;
   std::optional<Error> error_;
 };
+
+// If all tasks are on one node, fills in the facts of nodes, and the address. For engines that do
+// not count nodes.
+void conclude_one_node(EngineFacts& facts);
 
 }  // namespace distrun

@@ -8,27 +8,6 @@
 
 namespace distrun {
 
-namespace {
-
-void check_indices(const EngineFacts& facts, FactReader& read) {
-  read.check_index(facts.task, facts.tasks);
-  read.check_index(facts.local_task, facts.local_tasks);
-}
-
-// Fills in what follows if all tasks are on one node, which neither engine says.
-void conclude(EngineFacts& facts) {
-  if (!facts.local_tasks.value) return;
-  const std::string source = facts.tasks.source + ", " + facts.local_tasks.source;
-  if (*facts.local_tasks.value == *facts.tasks.value) {
-    facts.nodes = {1, source};
-    facts.node = {0, source};
-    facts.most_tasks = facts.local_tasks;
-    facts.address = {"127.0.0.1", source};
-  }
-}
-
-}  // namespace
-
 // docs.open-mpi.org, "Environment variables set for MPI applications"; the namespace is PMIx's.
 Result<std::optional<EngineFacts>> open_mpi_facts(const Environment& environment) {
   FactReader read(environment, "Open MPI");
@@ -39,16 +18,16 @@ Result<std::optional<EngineFacts>> open_mpi_facts(const Environment& environment
   facts.task = read.number("OMPI_COMM_WORLD_RANK", 0);
   facts.local_tasks = read.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
   facts.local_task = read.number("OMPI_COMM_WORLD_LOCAL_RANK", 0);
-  check_indices(facts, read);
+  read.check_indices(facts);
   if (read.error()) return *read.error();
-  conclude(facts);
+  conclude_one_node(facts);
   return std::optional(std::move(facts));
 }
 
 // Hydra, the mpiexec of MPICH and Intel MPI. It has one process on each node, which starts the
 // tasks there.
 Result<std::optional<EngineFacts>> mpich_facts(const Environment& environment,
-                                               const ProcessAt& process_at) {
+                                               const EngineProbes& probes) {
   FactReader read(environment, "MPICH");
   if (!read.text("PMI_SIZE") || !read.text("MPI_LOCALNRANKS")) return std::optional<EngineFacts>();
   EngineFacts facts{.engine = "MPICH"};
@@ -56,12 +35,12 @@ Result<std::optional<EngineFacts>> mpich_facts(const Environment& environment,
   facts.task = read.number("PMI_RANK", 0);
   facts.local_tasks = read.number("MPI_LOCALNRANKS", 1);
   facts.local_task = read.number("MPI_LOCALRANKID", 0);
-  check_indices(facts, read);
+  read.check_indices(facts);
   const auto socket = read.number_if_set("PMI_FD", 0);
   if (read.error()) return *read.error();
-  conclude(facts);
+  conclude_one_node(facts);
   // If a program between Hydra and this one has closed it, the number means something else.
-  const auto process = socket.value ? process_at(*socket.value) : std::nullopt;
+  const auto process = socket.value ? probes.process_at(*socket.value) : std::nullopt;
   if (process) facts.socket = socket;
   if (facts.nodes.value == 1 && process) facts.id = fmt::format("mpich-{}", *process);
   return std::optional(std::move(facts));

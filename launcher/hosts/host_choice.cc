@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 
 #include "common/text/words.h"
@@ -104,13 +103,6 @@ Result<std::vector<HostChoice>> parse_hosts(std::string_view text) {
     }
   }
   return hosts;
-}
-
-bool is_loopback(std::string_view address) {
-  if (ascii_lower(address) == "localhost") return true;
-  boost::system::error_code not_an_address;
-  const auto ip = boost::asio::ip::make_address(std::string(address), not_an_address);
-  return !not_an_address && ip.is_loopback();
 }
 
 }  // namespace distrun

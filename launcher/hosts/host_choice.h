@@ -26,7 +26,4 @@ struct HostChoice {
 // Never empty. Fails with kInvalidArgument.
 Result<std::vector<HostChoice>> parse_hosts(std::string_view text);
 
-// Whether a host is this machine for every machine: localhost, 127.0.0.1, ::1.
-bool is_loopback(std::string_view address);
-
 }  // namespace distrun

@@ -7,7 +7,7 @@
 //     host.write(encode(order));
 //     …                                        // on_ended
 //
-// What the host prints goes to the sinks, in whole lines. Until the agent is ready, lines on its
+// The output of the host goes to the sinks, in whole lines. Until the agent is ready, lines on its
 // stdout are those of the user's shell, and are dropped. Thread safety: the thread of `io` only.
 #pragma once
 

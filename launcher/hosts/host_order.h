@@ -1,4 +1,5 @@
-// What distrun tells its agent on a host, through the agent's stdin: an order, then single bytes.
+// HostOrder says what distrun's agent starts on a host. The agent reads it from stdin; single bytes
+// follow it.
 //
 //     write(kAliveBytes);
 //     write(encode(HostOrder{.arguments = {"--", "./train"}, .folder = "/home/me", …}));

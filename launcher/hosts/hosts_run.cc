@@ -21,6 +21,7 @@
 #include "launcher/hosts/remote_shell.h"
 #include "launcher/output/output_sink.h"
 #include "launcher/plan/command.h"
+#include "launcher/process/worker_process.h"
 #include "launcher/run/run_signals.h"
 
 namespace distrun {
@@ -229,6 +230,7 @@ Result<int> run_on_hosts(const HostsRun& run, const LaunchOptions& options,
   if (!ssh) return ssh.error().with_context("--ssh");
   const auto program = own_program(run.version);
   if (!program) return program.error();
+  allow_many_descriptors();
   return HostsRunner(run, options).run(*ssh, *program, environment);
 }
 

@@ -5,8 +5,8 @@
 //     return end->status;
 //
 // First every host gets ready; then all start. So if a host cannot be reached, no worker starts.
-// The distruns of the hosts are the nodes of an ordinary run, which ends by itself on all of them:
-// this passes on signals and output, and keeps the connections alive.
+// The distruns of the hosts are the nodes of an ordinary run, and decide together how it ends. This
+// process passes on signals and output, and keeps the connections alive.
 //
 // If this process is killed, or a connection is lost, the run ends on its hosts (host_agent.h).
 #pragma once

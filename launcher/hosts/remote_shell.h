@@ -3,9 +3,8 @@
 //     const auto words = ssh_command({"ssh", "-p", "2222"}, "me@gpu-1", start_script(program));
 //
 // The script starts the copy of distrun in the user's cache on that host. If the host has no such
-// copy, the script asks for it, and reads it from its stdin. What the script and the agent answer
-// are lines on stdout, which other lines may precede, because the user's shell may print some.
-// Pure.
+// copy, the script asks for it, and reads it from its stdin. Script and agent answer with lines on
+// stdout. Other lines may precede them, because the user's shell may print some. Pure.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/os/host_name.h"
 #include "launcher/nodes/name_look_up.h"
 
 namespace distrun {
@@ -36,6 +37,17 @@ Error not_here(const std::string& flag, const std::string& host,
   return {ErrorKind::kSystem, what + "; start node 0 (--node-rank 0) on the machine that has it"};
 }
 
+// nullopt after `timeout`.
+std::optional<Result<ResolvedAddresses>> look_up_for(std::chrono::milliseconds timeout,
+                                                     const std::string& host) {
+  asio::io_context io;
+  std::optional<Result<ResolvedAddresses>> found;
+  const NameLookUp look_up(io, host, 0,
+                           [&](Result<ResolvedAddresses> result) { found = std::move(result); });
+  io.run_for(timeout);
+  return found;
+}
+
 }  // namespace
 
 Result<std::string> listen_address(const std::string& flag, const std::string& host,
@@ -48,11 +60,9 @@ Result<std::string> listen_address(const std::string& flag, const std::string& h
     return not_here(flag, host, {host});
   }
 
-  std::optional<Result<ResolvedAddresses>> found;
-  {
-    const NameLookUp look_up(io, host, 0,
-                             [&](Result<ResolvedAddresses> result) { found = std::move(result); });
-    io.run_for(timeout);
+  auto found = look_up_for(timeout, host);
+  if (found && !*found && host.starts_with(host_name() + '.')) {
+    if (auto own = look_up_for(timeout, host_name()); own && *own) found = std::move(own);
   }
   if (!found) {
     return Error{ErrorKind::kTimedOut,

@@ -5,7 +5,8 @@
 //
 // For a name, it is the first of its addresses that this machine has and others can reach. If the
 // name resolves only to loopback, as a machine's own name often does, it is all addresses ("::" or
-// "0.0.0.0").
+// "0.0.0.0"). If the name does not resolve, but begins with the name of this machine and a dot, the
+// latter is resolved instead: the name of a Kubernetes pod may enter DNS only later.
 //
 // `flag` is what gave the host, for messages.
 //

@@ -26,7 +26,7 @@ struct LaunchOptions {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
-  std::string engine;  // "Slurm": it started this distrun and the others. Empty: the user did.
+  bool shares_console = false;       // All nodes print to one console, as the tasks of Slurm do.
   std::optional<int> engine_socket;  // By which the only worker talks to its engine.
   std::optional<TaskPlace> task;  // An engine started this distrun as one rank: a node of the run.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.

@@ -89,6 +89,9 @@ class ChildWatch {
         if (signal != SIGTSTP) ::kill(child_, SIGCONT);
       } else if (const auto end = look_at_child()) {
         return *end;
+      } else {
+        // As process 1 of a container, the guard is the parent of all orphans.
+        reap_ended_children([this](pid_t child) { return child == child_; });
       }
     }
   }

@@ -20,6 +20,9 @@
 // reach only the guard, which forwards them once. On Ctrl-Z the guards stop after the launcher has
 // stopped the run and itself. When the guard continues, so do they.
 //
+// As process 1 of a container, the guard also reaps orphans that do not belong to the run, such as
+// those of `kubectl exec`.
+//
 // A shell that becomes distrun by exec may have other children. Then the guard kills nothing, so
 // that only the second guard and the launcher, which have only children of the run, end it.
 #pragma once

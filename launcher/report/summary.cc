@@ -46,7 +46,7 @@ std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
 }  // namespace
 
 bool tells_end(const LaunchPlan& plan, const RunEnd& run_end) {
-  if (plan.options.engine.empty() || run_end.cause == RunEnd::Cause::kNotJoined) return true;
+  if (!plan.options.shares_console || run_end.cause == RunEnd::Cause::kNotJoined) return true;
   const bool is_told_by_node_0 = !run_end.verdict || run_end.verdict->is_of_node_0;
   return plan.options.node_rank == (is_told_by_node_0 ? 0 : 1);
 }
@@ -103,6 +103,9 @@ class Summary {
   std::string text() const {
     return (tells_end(plan_, end_) ? end() : "") + leaks() +
            leaked_processes_text(report_.leaked_processes);
+  }
+  std::string account_of_failure() const {
+    return end_.cause == RunEnd::Cause::kSucceeded ? "" : end();
   }
 
   // The headline, and details about the worker that failed first, for other nodes.
@@ -263,6 +266,11 @@ class Summary {
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place) {
   return Summary(plan, report, host, place).text();
+}
+
+std::string failure_account(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host) {
+  return Summary(plan, report, host, SummaryPlace::kOtherNode).account_of_failure();
 }
 
 NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {

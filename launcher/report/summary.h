@@ -36,6 +36,11 @@ enum class SummaryPlace { kElsewhere, kBelowOutput, kOtherNode };
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place = SummaryPlace::kElsewhere);
 
+// The same of a run that failed, for a reader who sees neither the workers' output nor other nodes.
+// Empty if the run succeeded.
+std::string failure_account(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host);
+
 // False if another node prints how the run has ended: an engine shows all nodes on one console, so
 // node 0 speaks for all, or node 1 if node 0 is lost.
 bool tells_end(const LaunchPlan& plan, const RunEnd& run_end);

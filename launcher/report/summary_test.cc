@@ -281,12 +281,12 @@ TEST_F(SummaryTest, ReportsRefusedStoreClientsOnlyIfTheRunFailed) {
   EXPECT_EQ(summary(), "");
 }
 
-// Who prints the end of a run of four nodes that an engine started.
-std::vector<int> tellers(const RunEnd& end, const std::string& engine = "Slurm") {
+// Who prints the end of a run of four nodes.
+std::vector<int> tellers(const RunEnd& end, bool shares_console = true) {
   std::vector<int> nodes;
   for (int node = 0; node < 4; ++node) {
     LaunchPlan plan;
-    plan.options.engine = engine;
+    plan.options.shares_console = shares_console;
     plan.options.nnodes = 4;
     plan.options.node_rank = node;
     if (tells_end(plan, end)) nodes.push_back(node);
@@ -308,7 +308,7 @@ TEST(TellsEndTest, UnderAnEngineOneNodeTells) {
 TEST(TellsEndTest, EveryNodeTellsIfItCannotJoinOrTheUserStartedIt) {
   RunEnd end;
   end.cause = RunEnd::Cause::kOtherNode;
-  EXPECT_THAT(tellers(end, ""), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(tellers(end, false), ElementsAre(0, 1, 2, 3));
   end.cause = RunEnd::Cause::kNotJoined;
   EXPECT_THAT(tellers(end), ElementsAre(0, 1, 2, 3));
 }

@@ -97,6 +97,18 @@ class MpiTest(unittest.TestCase):
         self.assertEqual(done.stdout.count(f"engine  {ENGINES[self.name]}\n"), 3, done.stdout)
         self.assertRegex(done.stdout, r"place   one rank per task: rank 2 of 3, local rank \d of 3, node 0 of 1\n")
 
+    def test_prterun_sets_only_variables_of_pmix(self):
+        if self.name != "openmpi":
+            self.skipTest("prterun belongs to Open MPI")
+        prterun = [self.folder / "bin/prterun", *FLAGS["openmpi"], "-n", "2"]
+        refused = subprocess.run([*prterun, self.distrun, "launch", "true"], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("PMIX_RANK: PMIx started this process, and does not say how many tasks there are", refused.stderr)
+        flags = f"--nnodes 2 --node-rank $PMIX_RANK --master-addr 127.23.{os.getpid() % 250}.7"
+        done = subprocess.run([*prterun, "sh", "-c", f"exec '{self.distrun}' launch {flags} sh -c 'echo $RANK/$WORLD_SIZE'"],
+                              capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (0, ["0/2", "1/2"]), done.stderr)
+
     def test_workers_may_call_mpi(self):
         with tempfile.TemporaryDirectory() as folder:
             source, program = pathlib.Path(folder, "sum.c"), pathlib.Path(folder, "sum")

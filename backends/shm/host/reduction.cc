@@ -19,10 +19,11 @@ inline constexpr bool kIsComplex = false;
 template <class T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-// An average divides by it.
+// An average divides by it. Small integers cannot hold the number of ranks.
 template <class T>
 struct Divisor {
-  using Type = T;
+  using Whole = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+  using Type = std::conditional_t<std::is_integral_v<T>, Whole, T>;
 };
 template <class T>
 struct Divisor<std::complex<T>> {
@@ -160,7 +161,9 @@ void combine(const Sources& sources, std::size_t count, DivisorOf<T> divisor, T*
     if (divisor == DivisorOf<T>(1)) {
       for (std::size_t i = 0; i < count; ++i) result[i] = Operation::of(a[i], b[i]);
     } else {
-      for (std::size_t i = 0; i < count; ++i) result[i] = Operation::of(a[i], b[i]) / divisor;
+      for (std::size_t i = 0; i < count; ++i) {
+        result[i] = static_cast<T>(Operation::of(a[i], b[i]) / divisor);
+      }
     }
     return;
   }
@@ -174,7 +177,7 @@ void combine(const Sources& sources, std::size_t count, DivisorOf<T> divisor, T*
       for (std::size_t i = 0; i < size; ++i) sum[i] = Operation::of(sum[i], values[i]);
     }
     if (divisor != DivisorOf<T>(1)) {
-      for (std::size_t i = 0; i < size; ++i) sum[i] = sum[i] / divisor;
+      for (std::size_t i = 0; i < size; ++i) sum[i] = static_cast<T>(sum[i] / divisor);
     }
     std::copy_n(sum.data(), size, result + begin);
   }
@@ -252,6 +255,45 @@ Reduction of_bools(Reduction reduction) {
   }
 }
 
+// Calls `act` with the type of the elements.
+template <class Act>
+void with_type(Element element, const Act& act) {
+  using std::type_identity;
+  switch (element) {
+    case Element::kBool:
+    case Element::kUint8:
+      return act(type_identity<std::uint8_t>());
+    case Element::kInt8:
+      return act(type_identity<std::int8_t>());
+    case Element::kInt16:
+      return act(type_identity<std::int16_t>());
+    case Element::kInt32:
+      return act(type_identity<std::int32_t>());
+    case Element::kInt64:
+      return act(type_identity<std::int64_t>());
+    case Element::kUint16:
+      return act(type_identity<std::uint16_t>());
+    case Element::kUint32:
+      return act(type_identity<std::uint32_t>());
+    case Element::kUint64:
+      return act(type_identity<std::uint64_t>());
+    case Element::kHalf:
+      return act(type_identity<c10::Half>());
+    case Element::kBFloat16:
+      return act(type_identity<c10::BFloat16>());
+    case Element::kFloat32:
+      return act(type_identity<float>());
+    case Element::kFloat64:
+      return act(type_identity<double>());
+    case Element::kComplexHalf:
+      return act(type_identity<ComplexHalf>());
+    case Element::kComplex64:
+      return act(type_identity<std::complex<float>>());
+    case Element::kComplex128:
+      return act(type_identity<std::complex<double>>());
+  }
+}
+
 bool is_floating(Element element) {
   return element == Element::kHalf || element == Element::kBFloat16 ||
          element == Element::kFloat32 || element == Element::kFloat64;
@@ -297,7 +339,7 @@ bool is_defined(const Reducing& what) {
     case Reduction::kSum:
       return true;
     case Reduction::kAverage:
-      return !is_whole;
+      return what.element != Element::kBool;
     case Reduction::kProduct:
     case Reduction::kMin:
     case Reduction::kMax:
@@ -313,41 +355,20 @@ bool is_defined(const Reducing& what) {
 void reduce(const Reducing& what, const std::byte* const* sources, int source_count,
             std::size_t count, std::byte* result) {
   const Sources all{sources, source_count};
-  const Reduction how = what.reduction;
-  switch (what.element) {
-    case Element::kBool:
-      return run<std::uint8_t>(of_bools(how), all, count, result);
-    case Element::kUint8:
-      return run<std::uint8_t>(how, all, count, result);
-    case Element::kInt8:
-      return run<std::int8_t>(how, all, count, result);
-    case Element::kInt16:
-      return run<std::int16_t>(how, all, count, result);
-    case Element::kInt32:
-      return run<std::int32_t>(how, all, count, result);
-    case Element::kInt64:
-      return run<std::int64_t>(how, all, count, result);
-    case Element::kUint16:
-      return run<std::uint16_t>(how, all, count, result);
-    case Element::kUint32:
-      return run<std::uint32_t>(how, all, count, result);
-    case Element::kUint64:
-      return run<std::uint64_t>(how, all, count, result);
-    case Element::kHalf:
-      return run<c10::Half>(how, all, count, result);
-    case Element::kBFloat16:
-      return run<c10::BFloat16>(how, all, count, result);
-    case Element::kFloat32:
-      return run<float>(how, all, count, result);
-    case Element::kFloat64:
-      return run<double>(how, all, count, result);
-    case Element::kComplexHalf:
-      return run<ComplexHalf>(how, all, count, result);
-    case Element::kComplex64:
-      return run<std::complex<float>>(how, all, count, result);
-    case Element::kComplex128:
-      return run<std::complex<double>>(how, all, count, result);
-  }
+  const bool is_bool = what.element == Element::kBool;
+  const Reduction how = is_bool ? of_bools(what.reduction) : what.reduction;
+  with_type(what.element, [&]<class T>(std::type_identity<T>) { run<T>(how, all, count, result); });
+}
+
+void divide(Element element, int divisor, std::size_t count, std::byte* values) {
+  with_type(element, [&]<class T>(std::type_identity<T>) {
+    using Wide = typename Combined<T>::Type;
+    const auto by = static_cast<DivisorOf<Wide>>(divisor);
+    T* each = reinterpret_cast<T*>(values);
+    for (std::size_t i = 0; i < count; ++i) {
+      each[i] = store<T>(static_cast<Wide>(load(each[i]) / by));
+    }
+  });
 }
 
 }  // namespace distrun::shm

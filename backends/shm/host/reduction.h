@@ -5,7 +5,8 @@
 //
 // The values are combined in the order of the sources, as ((a + b) + c) + d: every rank that
 // reduces the same sources gets the same bits. Half, BFloat16 are combined as floats and rounded
-// once, at the end. An average is the sum divided by the number of sources.
+// once, at the end. An average is the sum divided by the number of sources; integers are divided
+// towards zero, as in NCCL.
 #pragma once
 
 #include <cstddef>
@@ -51,12 +52,15 @@ struct Reducing {
 std::size_t bytes_of(Element element);
 
 // Whether the reduction is defined for the elements: complex numbers have only sums and averages,
-// as in Python; floating ones have no bits; whole ones no average.
+// as in Python; floating ones have no bits; bool has no average.
 bool is_defined(const Reducing& what);
 
 // Writes `count` elements to `result`, which may be one of the sources. Requires a defined
 // reduction, at least one source, and pointers that are aligned for the elements.
 void reduce(const Reducing& what, const std::byte* const* sources, int source_count,
             std::size_t count, std::byte* result);
+
+// Divides as an average does. `element` is not kBool.
+void divide(Element element, int divisor, std::size_t count, std::byte* values);
 
 }  // namespace distrun::shm

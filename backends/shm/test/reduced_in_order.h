@@ -17,7 +17,7 @@ inline bool is_reduction_defined(at::ScalarType dtype, RedOpType op) {
     case RedOpType::SUM:
       return true;
     case RedOpType::AVG:
-      return !is_whole;
+      return dtype != at::kBool;
     case RedOpType::BAND:
     case RedOpType::BOR:
     case RedOpType::BXOR:
@@ -63,7 +63,8 @@ inline at::Tensor reduced_in_order(RedOpType op, const std::vector<at::Tensor>& 
   if (op == RedOpType::AVG && all.is_complex()) {
     all = at::view_as_complex(at::view_as_real(all) / count);  // Divides both parts.
   } else if (op == RedOpType::AVG) {
-    all = all / count;
+    const bool is_whole = at::isIntegralType(dtype, /*includeBool=*/false);
+    all = is_whole ? at::div(all, static_cast<std::int64_t>(tensors.size()), "trunc") : all / count;
   }
   return all.to(dtype);
 }
