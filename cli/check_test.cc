@@ -95,6 +95,20 @@ class CheckTest : public ::testing::Test {
     return path;
   }
 
+  // A program in place of ssh, which runs the command on this machine, which is broken.
+  std::string ssh() {
+    return python("ssh",
+                  "while [ \"$1\" != -T ]; do shift; done\n"
+                  "command=$3\n"
+                  "eval \"$command\"");
+  }
+  ProgramOptions on_hosts() const {
+    ProgramOptions options = with("TMPDIR", "/no/folder");
+    options.environment.set("XDG_CACHE_HOME", folder_.path());
+    options.environment.unset("DISTRUN_HOSTS_NODES");
+    return options;
+  }
+
   const std::string node_0_ = fmt::format("node 0 ({})", host_name());
   const std::string node_1_ = fmt::format("node 1 ({})", host_name());
   testing::Folder folder_;
@@ -190,18 +204,10 @@ TEST_F(CheckTest, TasksOfOneNodeReportOnce) {
   EXPECT_EQ(silent.end, ProcessEnd(ExitedWith{1}));
 }
 
-// With a program in place of ssh.
 TEST_F(CheckTest, ChecksOtherHosts) {
-  const std::string ssh = python("ssh",
-                                 "while [ \"$1\" != -T ]; do shift; done\n"
-                                 "command=$3\n"
-                                 "eval \"$command\"");
-  ProgramOptions options = with("TMPDIR", "/no/folder");
-  options.environment.set("XDG_CACHE_HOME", folder_.path());
-  options.environment.unset("DISTRUN_HOSTS_NODES");
   const std::string address = own_address();
   const ProgramResult result =
-      check({"--ssh", ssh, "--hosts", fmt::format("{0}:8,me@{0}", address)}, options);
+      check({"--ssh", ssh(), "--hosts", fmt::format("{0}:8,me@{0}", address)}, on_hosts());
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   for (const int node : {0, 1}) {
     EXPECT_THAT(result.err,
@@ -212,9 +218,49 @@ TEST_F(CheckTest, ChecksOtherHosts) {
   EXPECT_THAT(result.err, Not(HasSubstr("failed")));
 }
 
+// On a machine that is healthy.
+TEST_F(CheckTest, ALaunchAfterASilentCheckRuns) {
+  if (!check({}, healthy_).err.empty()) GTEST_SKIP() << "distrun check finds problems here";
+  const auto launch = [&](const Words& flags) {
+    Words words = {DISTRUN_PROGRAM, "launch", "--check"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"sh", "-c", "echo rank $RANK"});
+    return std::async(std::launch::async, [this, words] { return run_program(words, healthy_); });
+  };
+  const ProgramResult alone = launch({}).get();
+  EXPECT_EQ(alone.end, ProcessEnd(ExitedWith{0})) << alone.err;
+  EXPECT_EQ(alone.out + alone.err, "rank 0\n");
+  const std::string address = own_address();
+  auto node_0 = launch({"--nnodes=2", "--node-rank=0", "--master-addr", address}),
+       node_1 = launch({"--nnodes=2", "--node-rank=1", "--master-addr", address});
+  EXPECT_EQ(node_1.get().out, "rank 1\n");
+  EXPECT_EQ(node_0.get().out, "rank 0\n");
+}
+
+TEST_F(CheckTest, ALaunchAfterAFindingStartsNothing) {
+  const ProgramOptions broken = with("TMPDIR", "/no/folder");
+  const ProgramResult result =
+      run_program({DISTRUN_PROGRAM, "launch", "--check", "echo", "ran"}, broken);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("distrun check: the folder for temporary files, /no/folder"));
+}
+
+TEST_F(CheckTest, ALaunchOnHostsChecksThemOnce) {
+  const ProgramResult result = run_program({DISTRUN_PROGRAM, "launch", "--check", "--ssh", ssh(),
+                                            "--hosts", own_address(), "echo", "ran"},
+                                           on_hosts());
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1})) << result.err;
+  EXPECT_EQ(result.out, "");
+  const std::string finding = "distrun check: the folder for temporary files, /no/folder";
+  const std::size_t first = result.err.find(finding);
+  ASSERT_NE(first, result.err.npos) << result.err;
+  EXPECT_EQ(result.err.find(finding, first + 1), result.err.npos) << result.err;
+}
+
 TEST_F(CheckTest, AMissingNodeIsAnErrorOfTheLaunch) {
   const ProgramResult result = check({"--nnodes", "2", "--node-rank", "0", "--master-addr",
-                                      own_address(), "--rdzv-conf", "timeout=0.2"},
+                                      own_address(), "--rdzv-conf", "timeout=1"},
                                      healthy_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125})) << result.err;
   EXPECT_THAT(result.err, HasSubstr("node 1"));

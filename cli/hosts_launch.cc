@@ -24,8 +24,8 @@ namespace {
 constexpr int kWorkersOfAHostMax = 4096;
 
 // What only the distrun that the user starts reads.
-constexpr auto kOwnFlags =
-    std::to_array<std::string_view>({"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run"});
+constexpr auto kOwnFlags = std::to_array<std::string_view>(
+    {"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run", "check"});
 
 // Without empty parts.
 std::vector<std::string> split_at(std::string_view text, char separator) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/check_first.h"
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "cli/hosts_launch.h"
@@ -150,6 +151,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "dry-run", flags_.dry_run);
   bind_place();
+  bind_flag(*command_, "check", flags_.check);
   bind_flag(*command_, "display-map", flags_.display_map);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "store", flags_.store);
@@ -190,9 +192,7 @@ LaunchCommand::LaunchCommand(CLI::App& command, const std::string& name)
   bind_flag(*command_, "heartbeat", flags_.heartbeat);
   bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
   add_help_flag(*command_, "Help");
-  std::erase_if(known_flags_, [this](const LaunchFlag& flag) {
-    return command_->get_option_no_throw("--" + std::string(flag.name)) == nullptr;
-  });
+  known_flags_ = flags_of_check();
 }
 
 void LaunchCommand::bind_place() {
@@ -318,6 +318,11 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     out << dry_run_text(*plan) << std::flush;
     return 0;
   }
+  if (flags_.check) {
+    const auto status = check_first(given_, environment, options_.engine_socket.value_or(-1));
+    if (!status) return fail(status.error());
+    if (*status != 0) return *status;
+  }
   LaunchContext context{.in = input_of_workers(), .host = options_.log.host};
   auto reports = LaunchReports::open(flags_, *plan, context.host);
   if (!reports) return fail(reports.error());
@@ -371,16 +376,23 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
 }
 
 int LaunchCommand::run_hosts(const Environment& environment, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const Error& error) {
+    err << name_ << ": " << error.message << std::endl;
+    return exit_status(error);
+  };
   if (flags_.dry_run) {
     out << dry_run_text(*hosts_) << std::flush;
     return 0;
   }
+  if (flags_.check) {
+    const auto checked = check_first(given_, environment, /*engine_socket=*/-1);
+    if (!checked) return fail(checked.error());
+    if (*checked != 0) return *checked;
+  }
   out.flush();
   err.flush();
   const auto status = run_on_hosts(*hosts_, options_, environment);
-  if (status) return *status;
-  err << name_ << ": " << status.error().message << std::endl;
-  return exit_status(status.error());
+  return status ? *status : fail(status.error());
 }
 
 RecordingFacts LaunchCommand::recording_facts(int status) const {

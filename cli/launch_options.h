@@ -33,6 +33,7 @@ struct LaunchFlags {
   std::string local_addr, master_addr = "127.0.0.1", master_port, store = "tcp";
   bool same_user = false;
   std::string hosts, ssh = "ssh", pass_env;  // hosts_launch.h
+  bool check = false;                        // check_first.h
   bool display_map = false;
   bool collectives = false, digest = false;
   std::string role = "default";

@@ -88,14 +88,14 @@ TEST(RunFindingsTest, NoPyTorchAnywhereIsNoFinding) {
 
 TEST(RunFindingsTest, ComparesClocksByTheReadingsThatAreClosest) {
   auto nodes = healthy_nodes(3);
-  nodes[1].reach.clock[0] += milliseconds(5000);  // Read late.
+  nodes[1].reach.clock[1] += milliseconds(5000);  // Read late.
   EXPECT_THAT(run_findings(nodes), IsEmpty());
-  nodes[1].reach.clock[1] += milliseconds(1001);
-  nodes[2].reach.clock[1] += milliseconds(500);
+  nodes[1].reach.clock[0] += milliseconds(1001);
+  nodes[2].reach.clock[0] += milliseconds(500);
   EXPECT_THAT(run_findings(nodes),
               ElementsAre("the clock of node 1 (gpu-1) is 1.0 s ahead of that of node 0 (gpu-0): "
                           "synchronize the clocks of all nodes (chrony, ntpd)"));
-  nodes[1].reach.clock[1] -= milliseconds(1);
+  nodes[1].reach.clock[0] -= milliseconds(1);
   EXPECT_THAT(run_findings(nodes), IsEmpty());
 }
 

@@ -1,0 +1,63 @@
+#include "cli/check_first.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "common/os/unique_fd.h"
+#include "distrun/process_end.h"
+#include "launcher/process/worker_process.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr auto kFlagsOfCheck = std::to_array<std::string_view>(
+    {"nnodes", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-conf", "rdzv-id",
+     "local-addr", "hosts", "ssh", "pass-env", "standalone", "heartbeat", "rdzv-backend", "help"});
+
+}  // namespace
+
+std::vector<LaunchFlag> flags_of_check() {
+  std::vector<LaunchFlag> flags;
+  for (const LaunchFlag& flag : launch_flags()) {
+    if (std::count(kFlagsOfCheck.begin(), kFlagsOfCheck.end(), flag.name) > 0)
+      flags.push_back(flag);
+  }
+  return flags;
+}
+
+Result<int> check_first(const CommandLine& line, const Environment& environment,
+                        int engine_socket) {
+  std::vector<std::string> arguments = {"distrun", "check"};
+  for (const LaunchFlag& flag : flags_of_check()) {
+    const GivenFlag* given = line.find(flag.name);
+    if (given == nullptr) continue;
+    arguments.push_back(flag.takes_value() ? fmt::format("--{}={}", flag.name, given->value)
+                                           : fmt::format("--{}", flag.name));
+  }
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const auto check = spawn_process({.executable = "/proc/self/exe",
+                                    .arguments = std::move(arguments),
+                                    .environment = environment,
+                                    .in = nothing.get(),
+                                    .kept = engine_socket,
+                                    .keeps_session = true});
+  if (!check) return check.error();
+  std::optional<ProcessEnd> end;  // A check limits its waits.
+  while (!(end = look_at_end(*check))) {
+    pollfd ended{.fd = check->pidfd.get(), .events = POLLIN, .revents = 0};
+    ::poll(&ended, 1, /*timeout=*/-1);
+  }
+  end_group(*check);
+  return exit_status(*end);
+}
+
+}  // namespace distrun
