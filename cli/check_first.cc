@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "common/os/unique_fd.h"
 #include "distrun/process_end.h"
@@ -23,6 +26,27 @@ constexpr auto kFlagsOfCheck = std::to_array<std::string_view>(
     {"nnodes", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-conf", "rdzv-id",
      "local-addr", "hosts", "ssh", "pass-env", "standalone", "heartbeat", "rdzv-backend", "help"});
 
+// Passes on signals until the check has ended.
+ProcessEnd end_of(const WorkerProcess& check, const std::vector<int>& passed_on) {
+  sigset_t set, before;
+  ::sigemptyset(&set);
+  for (const int signal : passed_on) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, &before);
+  const UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  std::optional<ProcessEnd> end;  // A check limits its waits.
+  while (!(end = look_at_end(check))) {
+    std::array<pollfd, 2> ready = {{{.fd = check.pidfd.get(), .events = POLLIN, .revents = 0},
+                                    {.fd = signals.get(), .events = POLLIN, .revents = 0}}};
+    ::poll(ready.data(), ready.size(), /*timeout=*/-1);
+    signalfd_siginfo received{};
+    if (::read(signals.get(), &received, sizeof(received)) == sizeof(received)) {
+      signal_process(check, static_cast<int>(received.ssi_signo));
+    }
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return *end;
+}
+
 }  // namespace
 
 std::vector<LaunchFlag> flags_of_check() {
@@ -35,7 +59,7 @@ std::vector<LaunchFlag> flags_of_check() {
 }
 
 Result<int> check_first(const CommandLine& line, const Environment& environment,
-                        int engine_socket) {
+                        const LaunchOptions& options) {
   std::vector<std::string> arguments = {"distrun", "check"};
   for (const LaunchFlag& flag : flags_of_check()) {
     const GivenFlag* given = line.find(flag.name);
@@ -48,16 +72,12 @@ Result<int> check_first(const CommandLine& line, const Environment& environment,
                                     .arguments = std::move(arguments),
                                     .environment = environment,
                                     .in = nothing.get(),
-                                    .kept = engine_socket,
+                                    .kept = options.engine_socket.value_or(-1),
                                     .keeps_session = true});
   if (!check) return check.error();
-  std::optional<ProcessEnd> end;  // A check limits its waits.
-  while (!(end = look_at_end(*check))) {
-    pollfd ended{.fd = check->pidfd.get(), .events = POLLIN, .revents = 0};
-    ::poll(&ended, 1, /*timeout=*/-1);
-  }
+  const ProcessEnd end = end_of(*check, options.end_signals);
   end_group(*check);
-  return exit_status(*end);
+  return exit_status(end);
 }
 
 }  // namespace distrun

@@ -1,7 +1,7 @@
 // `distrun launch --check`: runs `distrun check` before the launch, with the flags that say where
 // the run is.
 //
-//     const auto status = check_first(line, environment, /*engine_socket=*/-1);
+//     const auto status = check_first(line, environment, options);
 //     if (!status) return fail(status.error());
 //     if (*status != 0) return *status;          // Node 0 has printed the problems.
 #pragma once
@@ -12,15 +12,17 @@
 #include "cli/launch_flags.h"
 #include "common/os/environment.h"
 #include "distrun/result.h"
+#include "launcher/plan/options.h"
 
 namespace distrun {
 
 // All flags of distrun check: those flags of distrun launch that say where the run is, and --help.
 std::vector<LaunchFlag> flags_of_check();
 
-// `line` has the user's flags; the check reads the place of this process from its engine again,
-// for which it gets the descriptor `engine_socket` (-1: none). Returns the exit status. Blocks
-// until the check has ended. Fails if it cannot be started.
-Result<int> check_first(const CommandLine& line, const Environment& environment, int engine_socket);
+// `line` has the user's flags; the check reads the place of this process from its engine again.
+// Signals that end a run end the check. Returns its exit status. Blocks until the check has ended.
+// Fails if it cannot be started.
+Result<int> check_first(const CommandLine& line, const Environment& environment,
+                        const LaunchOptions& options);
 
 }  // namespace distrun

@@ -246,6 +246,17 @@ TEST_F(CheckTest, ALaunchAfterAFindingStartsNothing) {
   EXPECT_THAT(result.err, HasSubstr("distrun check: the folder for temporary files, /no/folder"));
 }
 
+TEST_F(CheckTest, ASignalDuringTheCheckEndsTheLaunch) {
+  const testing::SignalsByDefault by_default;
+  const std::string python_of_check = python("python", "kill -TERM $LAUNCH; exec sleep 100");
+  const ProgramResult result =
+      run_program({"sh", "-c", "LAUNCH=$$ exec \"$0\" launch --check echo ran", DISTRUN_PROGRAM},
+                  with("PYTHON_EXEC", python_of_check));
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{143})) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, Not(HasSubstr("guard")));
+}
+
 TEST_F(CheckTest, ALaunchOnHostsChecksThemOnce) {
   const ProgramResult result = run_program({DISTRUN_PROGRAM, "launch", "--check", "--ssh", ssh(),
                                             "--hosts", own_address(), "echo", "ran"},

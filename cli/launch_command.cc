@@ -319,7 +319,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     return 0;
   }
   if (flags_.check) {
-    const auto status = check_first(given_, environment, options_.engine_socket.value_or(-1));
+    const auto status = check_first(given_, environment, options_);
     if (!status) return fail(status.error());
     if (*status != 0) return *status;
   }
@@ -385,7 +385,7 @@ int LaunchCommand::run_hosts(const Environment& environment, std::ostream& out, 
     return 0;
   }
   if (flags_.check) {
-    const auto checked = check_first(given_, environment, /*engine_socket=*/-1);
+    const auto checked = check_first(given_, environment, options_);
     if (!checked) return fail(checked.error());
     if (*checked != 0) return *checked;
   }
