@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/check_command.h"
 #include "cli/env_command.h"
 #include "cli/flags.h"
 #include "cli/launch_command.h"
@@ -19,6 +20,7 @@
 #include "launcher/hosts/host_agent.h"
 #include "launcher/hosts/remote_shell.h"
 #include "launcher/outcome/run_end.h"
+#include "launcher/preflight/check_rank.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/session/tested_program.h"
 
@@ -134,6 +136,9 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     serve_tested_program({words.begin() + 2, words.end()});
   }
   if (words.size() == 2 && words[1] == kHostAgentCommand) return run_host_agent();
+  if (words.size() == 3 && words[1] == kCheckRankCommand) {
+    return run_check_rank(environment, words[2], err);
+  }
   const bool as_torchrun =
       !words.empty() && words.front().substr(words.front().rfind('/') + 1) == "torchrun";
   std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,
@@ -156,6 +161,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   store.require_subcommand(1);
   StoreServeCommand serve(store);
   StoreClientCommands client(store);
+  CheckCommand check(app);
   StacksCommand stacks(app);
   TopCommand top(app);
   TestCommand test(app);
@@ -170,8 +176,8 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
   }
 
-  const auto commands =
-      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test, &replay, &env});
+  const auto commands = std::to_array<CliCommand*>(
+      {&launch, &check, &serve, &client, &stacks, &top, &test, &replay, &env});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });
@@ -191,12 +197,13 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   std::vector<std::string> reversed;
   try {
     test.read(arguments);
-    reversed = launch.read(arguments, environment);
+    reversed = check.read(launch.read(arguments, environment), environment);
   } catch (const CompletionAsked& asked) {
     out << asked.script;
     return 0;
   } catch (const CLI::ParseError& error) {
-    return wrong_usage(launch_name, error.what());
+    const bool is_check = arguments.front() == "check";
+    return wrong_usage(is_check ? "distrun check" : launch_name, error.what());
   }
   std::reverse(reversed.begin(), reversed.end());  // CLI11's order.
   const auto name = [&] { return as_torchrun ? launch_name : command_name(app); };

@@ -24,8 +24,8 @@ namespace {
 constexpr int kWorkersOfAHostMax = 4096;
 
 // What only the distrun that the user starts reads.
-constexpr auto kOwnFlags =
-    std::to_array<std::string_view>({"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run"});
+constexpr auto kOwnFlags = std::to_array<std::string_view>(
+    {"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run", "check"});
 
 // Without empty parts.
 std::vector<std::string> split_at(std::string_view text, char separator) {
@@ -77,7 +77,8 @@ void check_other_flags(const CommandLine& line, const std::vector<HostChoice>& h
 }
 
 // The user's flags for the launch of a host.
-std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine& line) {
+std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine& line,
+                                       bool as_check) {
   std::vector<std::string> arguments;
   for (const LaunchFlag& flag : launch_flags()) {
     const GivenFlag* given = line.find(flag.name);
@@ -85,6 +86,7 @@ std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine
     arguments.push_back(flag.takes_value() ? fmt::format("--{}={}", flag.name, given->value)
                                            : fmt::format("--{}", flag.name));
   }
+  if (as_check) return arguments;
   const GivenFlag* workers = line.find("nproc-per-node");
   if (host.workers || workers != nullptr) {
     arguments.push_back(
@@ -111,7 +113,8 @@ HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const s
   if (error) throw CLI::ValidationError("--hosts", "the current folder does not exist any more");
   const auto more = split_at(flags.pass_env, ',');
   for (std::size_t i = 0; i < run.hosts.size(); ++i) {
-    HostOrder order{.arguments = arguments_for(run.hosts[i], line),
+    HostOrder order{.command = flags.as_check ? "check" : "launch",
+                    .arguments = arguments_for(run.hosts[i], line, flags.as_check),
                     .folder = folder,
                     .environment = passed_variables(environment, more)};
     set_place(order.environment, {.nodes = static_cast<int>(run.hosts.size()),

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/check_first.h"
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "cli/hosts_launch.h"
@@ -21,6 +22,7 @@
 #include "launcher/plan/command.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_count.h"
+#include "launcher/preflight/check_rank.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/dry_run.h"
 #include "launcher/report/summary.h"
@@ -94,6 +96,17 @@ std::string random_run_id() {
                      0x8000 | (c >> 18), c & 0xffff, d);
 }
 
+// distrun sets OMP_NUM_THREADS if several ranks are on a node; a check must see the user's value.
+Environment without_own_default(Environment environment) {
+  environment.set_default("OMP_NUM_THREADS", "");
+  return environment;
+}
+
+// distrun itself; also if its file was replaced meanwhile.
+Command check_rank_command(const std::string& host) {
+  return {"/proc/self/exe", {"distrun", kCheckRankCommand, host}};
+}
+
 // Stdin of local rank 0, or -1: a background job must not read the terminal.
 int input_of_workers() {
   const bool background = ::isatty(STDIN_FILENO) != 0 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
@@ -137,17 +150,8 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "numa-binding", flags_.numa_binding);
   bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "dry-run", flags_.dry_run);
-  bind_flag(*command_, "nnodes", flags_.nnodes);
-  bind_flag(*command_, "node-rank", flags_.node_rank);
-  bind_flag(*command_, "master-addr", flags_.master_addr);
-  bind_flag(*command_, "master-port", flags_.master_port);
-  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
-  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
-  bind_flag(*command_, "rdzv-id", flags_.run_id);
-  bind_flag(*command_, "local-addr", flags_.local_addr);
-  bind_flag(*command_, "hosts", flags_.hosts);
-  bind_flag(*command_, "ssh", flags_.ssh);
-  bind_flag(*command_, "pass-env", flags_.pass_env);
+  bind_place();
+  bind_flag(*command_, "check", flags_.check);
   bind_flag(*command_, "display-map", flags_.display_map);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "store", flags_.store);
@@ -180,6 +184,31 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   add_help_flag(*command_, "Help");
 }
 
+LaunchCommand::LaunchCommand(CLI::App& command, const std::string& name)
+    : command_(&command), name_(name) {
+  flags_.as_check = true;
+  bind_place();
+  bind_flag(*command_, "standalone", flags_.standalone);
+  bind_flag(*command_, "heartbeat", flags_.heartbeat);
+  bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
+  add_help_flag(*command_, "Help");
+  known_flags_ = flags_of_check();
+}
+
+void LaunchCommand::bind_place() {
+  bind_flag(*command_, "nnodes", flags_.nnodes);
+  bind_flag(*command_, "node-rank", flags_.node_rank);
+  bind_flag(*command_, "master-addr", flags_.master_addr);
+  bind_flag(*command_, "master-port", flags_.master_port);
+  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
+  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
+  bind_flag(*command_, "rdzv-id", flags_.run_id);
+  bind_flag(*command_, "local-addr", flags_.local_addr);
+  bind_flag(*command_, "hosts", flags_.hosts);
+  bind_flag(*command_, "ssh", flags_.ssh);
+  bind_flag(*command_, "pass-env", flags_.pass_env);
+}
+
 std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
                                              const Environment& environment) {
   if (arguments.empty() || arguments.front() != command_->get_name()) return arguments;
@@ -190,8 +219,14 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
     words_.insert(words_.begin(), "distrun");
   }
   arguments.erase(arguments.begin());
-  auto line = split_command_line(launch_flags(), arguments, environment);
+  auto line = split_command_line(known_flags_, arguments, environment);
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
+  if (flags_.as_check) {
+    if (!line->program.empty()) {
+      throw CLI::ParseError("takes no PROGRAM; remove " + line->program.front(), kExitUsage);
+    }
+    line->program = {kCheckRankCommand};
+  }
   line_ = std::move(*line);
   given_ = line_;
   if (line_.find("hosts") == nullptr) placed_ = place_by_engine(line_, environment);
@@ -231,6 +266,7 @@ void LaunchCommand::check(const Environment& environment) {
     }
   }
   options_ = launch_options(flags_, line_, this_machine(environment), environment);
+  if (flags_.as_check) options_.log.prefix = PrefixTemplate::parse("").value();
   if (is_placed) {
     options_.log.host = placed_.facts->host.value.value_or(options_.log.host);
   }
@@ -271,14 +307,21 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
-  const auto command = resolve_command(options_, environment);
+  const auto command = flags_.as_check ? Result<Command>(check_rank_command(options_.log.host))
+                                       : resolve_command(options_, environment);
   if (!command) return fail(command.error());
-  auto plan = make_plan(options_, *command, environment);
+  auto plan = make_plan(options_, *command,
+                        flags_.as_check ? without_own_default(environment) : environment);
   if (!plan) return fail(plan.error());
   if (const auto bound = bind_workers(*plan); !bound) return fail(bound.error());
   if (flags_.dry_run) {
     out << dry_run_text(*plan) << std::flush;
     return 0;
+  }
+  if (flags_.check) {
+    const auto status = check_first(given_, environment, options_);
+    if (!status) return fail(status.error());
+    if (*status != 0) return *status;
   }
   LaunchContext context{.in = input_of_workers(), .host = options_.log.host};
   auto reports = LaunchReports::open(flags_, *plan, context.host);
@@ -304,6 +347,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     (*reports)->listen(context);
     std::string summary, account;
     context.summary = [&](const RunReport& end) {
+      if (flags_.as_check && exit_status(end.run_end) == kExitFindings) return summary;
       account = failure_account(*plan, end, context.host);
       return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
@@ -332,16 +376,23 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
 }
 
 int LaunchCommand::run_hosts(const Environment& environment, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const Error& error) {
+    err << name_ << ": " << error.message << std::endl;
+    return exit_status(error);
+  };
   if (flags_.dry_run) {
     out << dry_run_text(*hosts_) << std::flush;
     return 0;
   }
+  if (flags_.check) {
+    const auto checked = check_first(given_, environment, options_);
+    if (!checked) return fail(checked.error());
+    if (*checked != 0) return *checked;
+  }
   out.flush();
   err.flush();
   const auto status = run_on_hosts(*hosts_, options_, environment);
-  if (status) return *status;
-  err << name_ << ": " << status.error().message << std::endl;
-  return exit_status(status.error());
+  return status ? *status : fail(status.error());
 }
 
 RecordingFacts LaunchCommand::recording_facts(int status) const {

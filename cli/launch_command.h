@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/engine_flags.h"
+#include "cli/launch_flags.h"
 #include "cli/launch_options.h"
 #include "launcher/hosts/hosts_run.h"
 #include "launcher/plan/options.h"
@@ -41,7 +42,14 @@ class LaunchCommand : public CliCommand {
   void check(const Environment& environment) override;
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
+ protected:
+  // For distrun check: `command` gets only the flags that say where the run is, and the workers are
+  // distrun itself. If they only found problems (kExitFindings), there is no summary.
+  LaunchCommand(CLI::App& command, const std::string& name);
+
  private:
+  void bind_place();
+
   // In the launcher, the guard's child.
   Result<RunEnd> run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context) const;
 
@@ -54,6 +62,7 @@ class LaunchCommand : public CliCommand {
   CLI::App* command_;
   const std::string name_;
   std::vector<std::string> words_;  // The command as it was given.
+  std::vector<LaunchFlag> known_flags_{launch_flags().begin(), launch_flags().end()};
   CommandLine line_;
   CommandLine given_;  // line_, without what an engine gave.
   PlacedByEngine placed_;

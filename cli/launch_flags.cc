@@ -36,6 +36,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kNodes, "hosts", 0, "LIST", kVariable, kOwn, "Start the run on other machines, over ssh. LIST contains names or addresses, separated by commas, such as gpu-1:8,gpu-2:4. The number after the colon is --nproc-per-node of this host. gpu[1-4]:8 means four hosts. The first host is node 0."},
     {kNodes, "ssh", 0, "COMMAND", kVariable, kOwn, "Command that connects to the hosts of --hosts, such as 'ssh -p 2222 -i key'. distrun splits COMMAND at spaces, and adds options of ssh and the host."},
     {kNodes, "pass-env", 0, "LIST", kVariable, kOwn, "Names of environment variables, separated by commas, that distrun passes to the hosts of --hosts. distrun always passes PATH and the variables of Python, PyTorch, OpenMP, Gloo, NCCL and CUDA, except CUDA_VISIBLE_DEVICES."},
+    {kNodes, "check", 0, kNoValue, kNoVariable, kOwn, "Before the run, check all nodes as distrun check does. If it finds a problem, distrun starts no worker, and exits with 1."},
     {kNodes, "display-map", 0, kNoValue, kVariable, kOwn, "When all nodes have joined, node 0 prints which ranks run on which node."},
     {kNodes, "standalone", 0, kNoValue, kVariable, kBetter, "Run on this node only, with the store on a free port. --master-addr, --master-port, --rdzv-endpoint and --rdzv-backend have no effect. --nnodes must be 1."},
     {kStore, "store", 0, "KIND", kVariable, kOwn, "KIND is tcp, for a store that the workers reach over TCP, or file:PATH, for a store in the file PATH. The file must be empty, or must not exist yet."},

@@ -85,6 +85,7 @@ LaunchOptions OptionsBuilder::build() {
   options_.display_map = flags_.display_map;
   options_.shares_console = flags_.shares_console;
   options_.task = flags_.task;
+  options_.is_quiet = flags_.as_check;
   options_.role = flags_.role;
   options_.run_id = flags_.run_id;
   options_.virtual_local_rank = flags_.virtual_local_rank;

@@ -22,6 +22,7 @@ namespace distrun {
 // The value of each flag as text, or whether it is given.
 struct LaunchFlags {
   bool as_torchrun = false;     // distrun runs under the name torchrun.
+  bool as_check = false;        // distrun check: distrun itself is the program.
   bool is_placed = false;       // An engine has set --nnodes or --node-rank.
   bool shares_console = false;  // As LaunchOptions says, like task.
   std::optional<TaskPlace> task;
@@ -32,6 +33,7 @@ struct LaunchFlags {
   std::string local_addr, master_addr = "127.0.0.1", master_port, store = "tcp";
   bool same_user = false;
   std::string hosts, ssh = "ssh", pass_env;  // hosts_launch.h
+  bool check = false;                        // check_first.h
   bool display_map = false;
   bool collectives = false, digest = false;
   std::string role = "default";

@@ -24,13 +24,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Pages that document the flags of a command.
-PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "env": "docs/engines.md", "stacks": "docs/hangs.md", "top": "docs/top.md", "replay": "docs/recording.md", "test": "docs/testing.md", "store": "docs/store.md"}
+PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "check": "docs/check.md", "env": "docs/engines.md", "stacks": "docs/hangs.md", "top": "docs/top.md", "replay": "docs/recording.md", "test": "docs/testing.md", "store": "docs/store.md"}
 
 # Flags of other programs that the documentation names: cmake, python, git, pip, gdb, torchrun, mpirun, the benchmarks.
 OTHER_FLAGS = set("""
     --against-python --args --build --epochs --gtest_filter --install --launchers --lr --mebibytes --n --only --preset --prefix --quick
     --component --distribution --kill-on-bad-exit --nodes --ntasks --ntasks-per-node --oversubscribe --strip --strip-components --workflow --rounds --shapes --against --workers --recurse-submodules --nproc-per --nproc
-    --erf_input --follow --signal --update --mpi --ops --ranks --sizes --two-hosts --views
+    --erf_input --follow --shm-size --signal --update --mpi --ops --ranks --sizes --two-hosts --views
 """.split())
 
 WIDTH_MAX, PARAGRAPH_LINES_MAX, ITEM_LINES_MAX = 160, 5, 2

@@ -24,7 +24,7 @@ FOLDERS = {
     "evidence": [".", "operations", "flight", "python", "stacks", "connections", "report"],
     "pages": ["."],
     "recording": ["."],
-    "launcher": ["process", "control", "output", "engines", "plan", "outcome", "nodes", "report", "run", "hosts"],
+    "launcher": ["process", "control", "output", "engines", "plan", "outcome", "nodes", "report", "run", "hosts", "preflight"],
     "backends": ["group", "shm/host", ("gloo", "nccl", "fake", "round_robin", "shm"), "hosts", "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["arguments", "agreement", "failure", "join", "mesh", ("averaging", "data", "ddp", "fsdp", "functional", "norm", "pipeline", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],

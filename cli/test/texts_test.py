@@ -29,7 +29,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HELP, ERRORS, PAGE = HERE / "help", HERE / "errors", ROOT / "docs" / "errors.md"
 UNTESTED, UNTESTED_LIBRARY = ERRORS / "untested.txt", ERRORS / "untested_library.txt"
-COMMANDS = ["", "launch", "env", "stacks", "top", "test", "replay", "help", "store"] + ["store " + name for name in (
+COMMANDS = ["", "launch", "check", "env", "stacks", "top", "test", "replay", "help", "store"] + ["store " + name for name in (
     "serve get set add wait compare-set delete keys barrier status").split()]
 TIMEOUT_S = 60
 HELP_COLUMNS_MAX = 100  # Usage examples may be longer than the 90 of a flag.

@@ -5,7 +5,7 @@
 
 namespace distrun {
 
-std::vector<Cgroup> memory_cgroups(const std::string& root) {
+std::vector<Cgroup> cgroups(const std::string& controller, const std::string& root) {
   const std::string mount = root + "/sys/fs/cgroup";
   std::vector<Cgroup> groups;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -16,12 +16,14 @@ std::vector<Cgroup> memory_cgroups(const std::string& root) {
     const std::string path = line.substr(second + 1);
     if (controllers == ",,") {
       groups.push_back({2, mount, path});
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      groups.push_back({1, mount + "/memory", path});
+    } else if (controllers.find("," + controller + ",") != std::string::npos) {
+      groups.push_back({1, mount + "/" + controller, path});
     }
   }
   return groups;
 }
+
+std::vector<Cgroup> memory_cgroups(const std::string& root) { return cgroups("memory", root); }
 
 std::optional<std::uint64_t> named_number(const std::string& path, const std::string& name) {
   std::ifstream file(path);

@@ -135,7 +135,7 @@ class HostAgent {
     }
     end_max_ = order.end_max;
     for (const auto& [name, value] : order.environment.variables()) environment.set(name, value);
-    std::vector<std::string> arguments = {"distrun", "launch"};
+    std::vector<std::string> arguments = {"distrun", order.command};
     arguments.insert(arguments.end(), order.arguments.begin(), order.arguments.end());
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!nothing) return fail(Error::from_errno("/dev/null"));

@@ -31,7 +31,8 @@ constexpr auto kPassedNames = std::to_array<std::string_view>(
 }  // namespace
 
 std::string encode(const HostOrder& order) {
-  nlohmann::json message = {{"folder", bytes_of(order.folder)},
+  nlohmann::json message = {{"command", bytes_of(order.command)},
+                            {"folder", bytes_of(order.folder)},
                             {"end_max_ms", order.end_max.count()},
                             {"arguments", nlohmann::json::array()},
                             {"environment", nlohmann::json::array()}};
@@ -62,6 +63,7 @@ Result<HostOrder> decode_order(std::string_view bytes) {
   HostOrder order;
   try {
     const auto message = nlohmann::json::from_cbor(bytes);
+    order.command = text_of_bytes(message.at("command"));
     order.folder = text_of_bytes(message.at("folder"));
     order.end_max = std::chrono::milliseconds(message.at("end_max_ms").get<std::int64_t>());
     for (const auto& argument : message.at("arguments")) {

@@ -25,7 +25,8 @@
 namespace distrun {
 
 struct HostOrder {
-  std::vector<std::string> arguments;   // Of distrun launch.
+  std::string command = "launch";       // Or another that runs on several nodes.
+  std::vector<std::string> arguments;   // Of this command of distrun.
   std::string folder;                   // In which the workers start.
   Environment environment;              // Added to the agent's own.
   std::chrono::milliseconds end_max{};  // From the loss of the connection to SIGKILL.

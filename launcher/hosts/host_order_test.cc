@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 TEST(HostOrderTest, ArrivesAsItWasSent) {
-  HostOrder order{.arguments = {"--nproc-per-node=2", "--", "train\xff.py", ""},
+  HostOrder order{.command = "check",
+                  .arguments = {"--nproc-per-node=2", "--", "train\xff.py", ""},
                   .folder = "/home/\xfe",
                   .environment = {},
                   .end_max = std::chrono::seconds(40)};
@@ -24,6 +25,7 @@ TEST(HostOrderTest, ArrivesAsItWasSent) {
   ASSERT_EQ(bytes.size(), kLengthBytes + *length);
   const auto arrived = decode_order(bytes.substr(kLengthBytes));
   ASSERT_TRUE(arrived) << arrived.error().message;
+  EXPECT_EQ(arrived->command, order.command);
   EXPECT_EQ(arrived->arguments, order.arguments);
   EXPECT_EQ(arrived->folder, order.folder);
   EXPECT_EQ(arrived->end_max, order.end_max);

@@ -47,6 +47,7 @@ struct RunEnd {
 };
 
 // distrun's own exit statuses; docs/exit-codes.md lists all.
+inline constexpr int kExitFindings = 1;  // Of distrun check.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitHung = 75;  // EX_TEMPFAIL of sysexits.h: try again.
 inline constexpr int kExitTimedOut = 124;

@@ -31,6 +31,7 @@ struct LaunchOptions {
   std::optional<TaskPlace> task;  // An engine started this distrun as one rank: a node of the run.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.
   int max_restarts = 0;                   // New attempts after a failed one.
+  bool is_quiet = false;                  // Node 0 does not print where it listens.
   std::string role = "default";           // ROLE_NAME.
   std::string run_id;                     // TORCHELASTIC_RUN_ID.
   StoreChoice store;                      // Where the workers rendezvous.

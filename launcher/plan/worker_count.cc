@@ -14,18 +14,6 @@ namespace {
 
 constexpr int kWorkersMax = 65536;
 
-int gpu_files() {
-  int found = 0;
-  std::error_code error;
-  for (const auto& file : std::filesystem::directory_iterator("/dev", error)) {
-    const std::string name = file.path().filename().string();
-    constexpr std::string_view kPrefix = "nvidia";
-    if (!name.starts_with(kPrefix)) continue;
-    if (parse_number<int>(name.substr(kPrefix.size()), 0)) ++found;
-  }
-  return found;
-}
-
 }  // namespace
 
 Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
@@ -68,6 +56,18 @@ std::vector<std::string> listed_devices(std::string_view visible_devices) {
     begin = end + 1;
   }
   return devices;
+}
+
+int gpu_files(const std::string& root) {
+  int found = 0;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(root + "/dev", error)) {
+    const std::string name = file.path().filename().string();
+    constexpr std::string_view kPrefix = "nvidia";
+    if (!name.starts_with(kPrefix)) continue;
+    if (parse_number<int>(name.substr(kPrefix.size()), 0)) ++found;
+  }
+  return found;
 }
 
 Machine this_machine(const Environment& environment) {

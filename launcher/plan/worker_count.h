@@ -33,6 +33,9 @@ int visible_gpus(int gpus, const std::optional<std::string>& visible_devices);
 // The entries of CUDA_VISIBLE_DEVICES, without spaces around them. Pure.
 std::vector<std::string> listed_devices(std::string_view visible_devices);
 
+// The device files of NVIDIA's GPUs. `root` contains /dev.
+int gpu_files(const std::string& root = "");
+
 // This machine, as seen by a process with this environment.
 Machine this_machine(const Environment& environment);
 

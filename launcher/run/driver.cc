@@ -105,7 +105,7 @@ class Driver {
     place_.operations = collectives_.open();
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
-    if (nodes_.is_node_0() && !options_.shares_console) {
+    if (nodes_.is_node_0() && !options_.shares_console && !options_.is_quiet) {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text() + store_.hint_on_nodes()});
     }
     // With a given port, the user knows the place.

@@ -63,6 +63,11 @@ class MpiTest(unittest.TestCase):
         lines = [re.sub(r".*\]:(\x1b\[0m)?", "", line) for line in done.stdout.splitlines()]
         self.assertEqual(sorted(lines), ["0/2 2 0/1 127.0.0.1", "1/2 2 0/1 127.0.0.1"], done.stderr)
 
+    def test_a_check_names_a_problem_once(self):
+        done = self.run_tasks(program=["env", "NCCL_SOCKET_IFNAME==none", self.distrun, "check"])
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assert_one(r"distrun check: no interface .* fits NCCL_SOCKET_IFNAME==none: ", done.stderr)
+
     def test_runs_at_the_same_time_do_not_meet(self):
         command = [self.folder / "bin/mpiexec", *FLAGS[self.name], "-n", "2", self.distrun, "launch", "sh", "-c", PLACE]
         runs = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -119,6 +119,14 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()), ["0/3 0/2 0/2 n0", "1/3 1/2 0/2 n0", "2/3 0/1 1/2 n0"])
 
+    def test_a_check_names_the_problems_of_each_node_once(self):
+        for flags in (("--nodes", 2, "--ntasks-per-node", 1), ("--nodes", 2, "--ntasks", 3)):
+            done = self.cluster.run(*self.srun(*flags), DISTRUN, "check", variables={"NCCL_SOCKET_IFNAME": "=none"})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            for node in range(2):
+                self.assert_one_summary(done.stderr, rf"(?m)^distrun check: node {node} \(n{node}\): no interface .* fits NCCL_SOCKET_IFNAME==none")
+            self.assertNotIn("rank", done.stderr)
+
     def test_a_task_alone_runs_on_its_node(self):
         done = self.cluster.run(*self.srun("--ntasks", 1), *self.launch("--nproc-per-node", "2", program=PLACE))
         self.assertEqual(sorted(done.stdout.splitlines()), ["0/2 0/2 0/1 127.0.0.1", "1/2 1/2 0/1 127.0.0.1"], done.stderr)

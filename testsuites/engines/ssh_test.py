@@ -72,6 +72,16 @@ class SshTest(unittest.TestCase):
                          ["0/4 0 a a eth0", "1/4 0 a a eth0", "2/4 1 b a eth0", "3/4 1 b a eth0"])
         self.assert_nothing_left()
 
+    def test_a_check_names_the_problems_of_all_hosts(self):
+        command = [self.distrun, "check", "--ssh", self.hosts.ssh, "--hosts", "a:2,b"]
+        done = self.hosts.run(["env", "NCCL_SOCKET_IFNAME==none", *command])
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for node, host in enumerate(HOSTS):
+            problem = rf"(?m)^distrun check: node {node} \({host}\): no interface .* fits NCCL_SOCKET_IFNAME==none: choose from eth0, lo$"
+            self.assertEqual(len(re.findall(problem, done.stderr)), 1, done.stderr)
+        self.assertNotIn("failed", done.stderr)
+        self.assert_nothing_left()
+
     def test_distrun_is_copied_once(self):
         copies = []
         for _ in range(2):
