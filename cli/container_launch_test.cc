@@ -116,6 +116,13 @@ TEST_F(TerminationLogTest, AFileThatCannotBeWrittenDoesNotChangeTheStatus) {
                                     ": is a directory\n"));
 }
 
+TEST_F(TerminationLogTest, IsNotStdout) {
+  const auto result = run("exit 3", "/dev/stdout");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err, StartsWith("distrun launch: --termination-log: stdout has the output of "
+                                     "the workers; give a file\n"));
+}
+
 TEST_F(TerminationLogTest, SaysThatDistrunWasKilled) {
   ProgramOptions options;
   options.on_output = [done = false](const std::string&, int distrun) mutable {

@@ -215,6 +215,9 @@ void OptionsBuilder::take_result_files() const {
       {"record", flags_.record},
       {"compare-digests", flags_.compare_digests},
       {"save-digests", flags_.save_digests}};
+  if (!flags_.termination_log.empty() && are_same_file(flags_.termination_log, "/dev/stdout")) {
+    refuse("termination-log", "stdout has the output of the workers; give a file");
+  }
   for (const auto& [flag, path] : files) {
     if (line_.find(flag) != nullptr && path.empty()) refuse(flag, "needs a file name");
     if (path.empty()) continue;

@@ -128,10 +128,11 @@ class HostAgent {
                    fmt::format("{}; the folder in which you start distrun must exist on all hosts",
                                problem)});
     }
-    Environment environment = Environment::from(::environ);
-    // Flags of the host's user would change this node only, or start the run again (PET_HOSTS).
-    for (const auto& [name, value] : Environment(environment).variables()) {
-      if (name.starts_with("PET_")) environment.unset(name);
+    const Environment of_this_host = Environment::from(::environ);
+    Environment environment;
+    for (const auto& [name, value] : of_this_host.variables()) {
+      // Flags of the host's user would change this node only, or start the run again (PET_HOSTS).
+      if (!name.starts_with("PET_")) environment.set(name, value);
     }
     end_max_ = order.end_max;
     for (const auto& [name, value] : order.environment.variables()) environment.set(name, value);
