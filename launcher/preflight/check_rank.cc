@@ -118,7 +118,7 @@ class CheckRank {
   // although the other nodes use a network: then distrun launch has set the variable.
   std::string own_address() {
     const auto own = parse_store_address(store_->own_address());
-    const std::string address = own ? own->host : address_;
+    std::string address = own ? own->host : address_;
     if (interface_of(address)) return address;
     const auto interface = environment_.get("GLOO_SOCKET_IFNAME").value_or("");
     return address_of_interface(interface).value_or(address);
@@ -183,8 +183,9 @@ class CheckRank {
   Result<void> wait_for(const std::vector<int>& ranks,
                         const std::function<std::string(int rank)>& key_of) {
     std::vector<std::string> keys;
+    keys.reserve(ranks.size());
     for (const int rank : ranks) keys.push_back(key_of(rank));
-    const auto waited = store_->wait(keys, step_max_);
+    auto waited = store_->wait(keys, step_max_);
     if (waited || waited.error().kind != ErrorKind::kTimedOut) return waited;
     std::vector<int> missing;
     for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -1,6 +1,7 @@
 // The workers of a check, as threads of this process, with a store.
 #include "launcher/preflight/check_rank.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>

@@ -69,6 +69,7 @@ std::vector<InterfaceFacts> network_interfaces() {
     facts.has_address = facts.has_address || is_ip(*one);
   }
   std::vector<InterfaceFacts> interfaces;
+  interfaces.reserve(found.size());
   for (auto& [name, facts] : found) interfaces.push_back(std::move(facts));
   return interfaces;
 }

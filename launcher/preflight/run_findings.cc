@@ -74,6 +74,7 @@ class RunFindings {
     }
     if (values.size() < 2) return "";
     std::vector<std::string> parts;
+    parts.reserve(values.size());
     for (const auto& [value, nodes] : values) {
       parts.push_back(fmt::format("{} on {}", value, names_of(nodes)));
     }
