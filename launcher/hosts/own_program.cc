@@ -46,6 +46,7 @@ int find_build_id(dl_phdr_info* program, std::size_t, void* found) {
   for (int i = 0; i < program->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = program->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives addresses as integers.
     const auto* notes =
         reinterpret_cast<const unsigned char*>(program->dlpi_addr + segment.p_vaddr);
     auto& id = *static_cast<std::string*>(found);
