@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace distrun {
 
@@ -17,7 +18,9 @@ std::vector<Cgroup> cgroups(const std::string& controller, const std::string& ro
     if (controllers == ",,") {
       groups.push_back({2, mount, path});
     } else if (controllers.find("," + controller + ",") != std::string::npos) {
-      groups.push_back({1, mount + "/" + controller, path});
+      std::string of_controller = mount;
+      of_controller.append("/").append(controller);
+      groups.push_back({1, std::move(of_controller), path});
     }
   }
   return groups;

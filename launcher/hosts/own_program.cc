@@ -46,9 +46,9 @@ int find_build_id(dl_phdr_info* program, std::size_t, void* found) {
   for (int i = 0; i < program->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = program->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
+    const auto address = program->dlpi_addr + segment.p_vaddr;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives addresses as integers.
-    const auto* notes =
-        reinterpret_cast<const unsigned char*>(program->dlpi_addr + segment.p_vaddr);
+    const auto* notes = reinterpret_cast<const unsigned char*>(address);
     auto& id = *static_cast<std::string*>(found);
     if (id.empty()) id = build_id_in(notes, segment.p_memsz);
   }

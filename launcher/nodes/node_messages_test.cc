@@ -58,8 +58,8 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                   .role = "trainer",
                   .host = "gpu-7"},
       JoinAccepted{"gpu-6"},
-      FinishNode{NodesVerdict{
-          .status = 130, .headline = "lost", .signal = 2, .is_of_node_0 = false}},
+      FinishNode{
+          NodesVerdict{.status = 130, .headline = "lost", .signal = 2, .is_of_node_0 = false}},
       JoinRefused{"node 1 is here already"},
       NodeFailed{.attempt = 2, .may_restart = true, .verdict = kVerdict},
       NodeQuiet{.attempt = 2, .is_quiet = false},
