@@ -105,7 +105,7 @@ std::size_t StoreConnections::apply(const ConnectionPtr& connection, std::string
 Result<void> StoreConnections::apply_one(Connection& connection, const StoreRequest& request) {
   connection.last_request = request.code;
   if (check_key_) {
-    if (const auto checked = check_key(connection, request); !checked) return checked;
+    if (auto checked = check_key(connection, request); !checked) return checked;
   }
   switch (request.code) {
     case RequestCode::kStatus:
