@@ -17,7 +17,7 @@ constexpr const char* kCheckName = "distrun check";
 constexpr const char* kCheckHelp =
     R"(distrun check looks for problems of the nodes on which you want to run distrun launch: low limits,
 full or missing folders, network problems, clocks that are not synchronized, and settings and
-versions that differ between the nodes.  Give the flags that say where the run is, or start distrun
+versions that differ between the nodes.  Give the flags that choose the nodes, or start distrun
 check as you start distrun launch, for example with srun.  Each node needs a distrun check, except
 with --hosts.  Node 0 prints one line for each problem of all nodes, or nothing.
 

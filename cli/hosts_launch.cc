@@ -92,7 +92,7 @@ std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine
     arguments.push_back(
         fmt::format("--nproc-per-node={}", host.workers ? *host.workers : workers->value));
   }
-  // Lines of several hosts come to one terminal, which the hosts do not see.
+  // The hosts do not see the terminal, on which the lines of all of them appear.
   if (::isatty(STDOUT_FILENO) != 0 && line.find("prefix") == nullptr) {
     arguments.emplace_back("--prefix=[${role_name}${rank}]:");
   }

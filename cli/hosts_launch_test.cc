@@ -171,7 +171,7 @@ TEST_F(HostsLaunchTest, AHostThatCannotStartItsWorkersEndsTheRunWithItsError) {
   const std::string worker = folder_.path() + "/worker";
   std::ofstream(worker) << "#!/bin/sh\nexec sleep 100\n";
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
-  // Node 0 waits for a node that never comes, until it is told to end.
+  // Node 0 waits for a node that never comes, until distrun ends the run.
   const ProgramResult result = launch({"--ssh", ssh(), "--shutdown-timeout", "0.5", "--hosts",
                                        fmt::format("{0}:1,me@{0}:1", address_), worker},
                                       options_);

@@ -43,8 +43,8 @@ class LaunchCommand : public CliCommand {
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  protected:
-  // For distrun check: `command` gets only the flags that say where the run is, and the workers are
-  // distrun itself. If they only found problems (kExitFindings), there is no summary.
+  // For distrun check: `command` gets only the flags that choose the nodes, and the workers are
+  // distrun itself. If they only found problems (kExitFindings), distrun prints no summary.
   LaunchCommand(CLI::App& command, const std::string& name);
 
  private:

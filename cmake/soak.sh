@@ -47,7 +47,7 @@ repeat() {
 }
 
 launcher() {
-  repeat '^cli_test|LeakedRankProcesses|SupervisorLoop|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder'
+  repeat '^cli_test|LeakedRankProcesses|SupervisorLoop|RecordTest|NodesTest|SilentNodes|OtherPrograms|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder'
 }
 runner() {
   repeat '^selftest_test'

@@ -1,5 +1,5 @@
-// What the engine that started this process, such as Slurm, mpirun or Kubernetes, says about it:
-// facts from environment variables, each with its source.
+// Facts about this process from the engine that started it, such as Slurm, mpirun or Kubernetes.
+// They come from environment variables. Each fact names its source.
 //
 //     const auto facts = engine_facts(environment, {.process_at = …, .text_of = …});
 //     if (!facts) return facts.error();      // A variable has an impossible value.
@@ -37,7 +37,7 @@ struct EngineFacts {
   EngineFact<int> nodes, node;
   EngineFact<int> most_tasks;       // On any node.
   EngineFact<std::string> address;  // Of the node with task 0.
-  EngineFact<std::string> host;     // What the engine calls this node.
+  EngineFact<std::string> host;     // The engine's name of this node.
   bool aborts = false;              // The engine ends all tasks at once if one fails.
   bool has_own_host = false;        // No other task shares this one's addresses and console.
   EngineFact<int> socket;           // A descriptor by which the task talks to the engine.

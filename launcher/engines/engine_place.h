@@ -24,7 +24,7 @@
 
 namespace distrun {
 
-// What the user gave. Empty: nothing.
+// The flags of the user. Empty: not given.
 struct GivenPlace {
   struct Flag {
     std::string said;  // "--nnodes", "PET_NNODES"
@@ -70,9 +70,9 @@ std::string reason_to_ignore_engine(const GivenPlace& given);
 // Fails with kInvalidArgument if the flags contradict the engine, or it does not say enough.
 Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given);
 
-// Whether this task tells an error of place_of(): one task does, if all tasks have the same facts
-// of the run, else one on each node. All do if the engine may end that one before it has told, or
-// if each has its own console.
+// Whether this task reports an error of place_of(). One task does, if all tasks have the same facts
+// of the run, and otherwise one task on each node. All tasks do if the engine may end that one
+// before it has reported, or if each has its own console.
 bool tells_error(const EngineFacts& facts);
 
 }  // namespace distrun

@@ -1,5 +1,5 @@
-// What distrun tells the distrun launch of each host of `--hosts`: the same as an engine tells its
-// tasks.
+// The place of each host of `--hosts` in the run, as variables for the distrun launch on that host.
+// They are for it what the variables of an engine are for a task.
 //
 //     set_place(order.environment, {.nodes = 2, .node = 1, .address = "gpu-1", .id = "…"});
 //     …
@@ -17,7 +17,7 @@ namespace distrun {
 struct PlaceOnHosts {
   int nodes = 1, node = 0;
   std::string address;  // Of node 0.
-  std::string host;     // What the user calls this node.
+  std::string host;     // The user's name of this node.
   std::string id;       // Of the run.
 };
 

@@ -51,7 +51,7 @@ struct Element {
   std::optional<std::string> workers;
 };
 
-// "me@gpu[1-2]:8". The last colon that is not in brackets begins the number of workers.
+// "me@gpu[1-2]:8". The number of workers follows the last colon that is not in brackets.
 Result<Element> split_element(std::string_view text) {
   Element element;
   if (const auto at = text.find('@'); at != text.npos) {

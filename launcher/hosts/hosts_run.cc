@@ -37,7 +37,7 @@ namespace {
 constexpr seconds kReadyMax{60};
 // How long after --shutdown-timeout a host may still run when another one has ended.
 constexpr seconds kEndsApart{10};
-// And how long when it was told to end.
+// How long it may run after its connection is closed.
 constexpr seconds kStopMax{10};
 // The second one kills the workers, and the third one the connections.
 constexpr int kEndSignalsMax = 3;

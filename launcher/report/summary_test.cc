@@ -281,7 +281,7 @@ TEST_F(SummaryTest, ReportsRefusedStoreClientsOnlyIfTheRunFailed) {
   EXPECT_EQ(summary(), "");
 }
 
-// Who prints the end of a run of four nodes.
+// The nodes that print the end of a run of four nodes.
 std::vector<int> tellers(const RunEnd& end, bool shares_console = true) {
   std::vector<int> nodes;
   for (int node = 0; node < 4; ++node) {

@@ -1,5 +1,5 @@
-// What the calls of ranks are, and whether they are the same one. CallFacts itself lies in the
-// ranks' memory (rank_memory.h).
+// Describes the calls of ranks, and compares them. CallFacts itself lies in the ranks' memory
+// (rank_memory.h).
 //
 //     if (!is_same_call(mine, theirs)) error(described(mine) + "; " + described(theirs));
 //

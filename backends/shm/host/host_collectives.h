@@ -26,7 +26,7 @@
 
 namespace distrun::shm {
 
-// Smaller data are not reduced in place: a phase to find out where the data are costs too much.
+// Smaller data are not reduced in place: a phase to find the data costs too much.
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
 // Larger parts of all_gather and all_to_all are read from the peer's memory, if all ranks can do
@@ -91,8 +91,8 @@ class HostCollectives : public Collectives {
   std::byte* begin_phase(const CallFacts& facts, Watch& watch);
   // After the first phase of a call is published.
   void wait_and_compare(Watch& watch);
-  // For a call in which only the root's data are read: the other ranks' calls are compared when
-  // the next phase begins.
+  // For a call in which only the root's data are read: the other ranks' calls are compared at
+  // the start of the next phase.
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;
