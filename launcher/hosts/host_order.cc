@@ -7,20 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/begins_with_any.h"
+#include "common/text/json_bytes.h"
 
 namespace distrun {
 
 namespace {
-
-// As bytes, because variables and paths may not be UTF-8.
-nlohmann::json bytes_of(const std::string& text) {
-  return nlohmann::json::binary_t({text.begin(), text.end()});
-}
-
-std::string text_of_bytes(const nlohmann::json& value) {
-  const auto& bytes = value.get_binary();
-  return {bytes.begin(), bytes.end()};
-}
 
 constexpr auto kPassedBeginnings =
     std::to_array<std::string_view>({"CUDA_", "DISTRUN_", "FI_", "GLOO_", "GOMP_", "KMP_", "MKL_",
@@ -31,16 +22,16 @@ constexpr auto kPassedNames = std::to_array<std::string_view>(
 }  // namespace
 
 std::string encode(const HostOrder& order) {
-  nlohmann::json message = {{"command", bytes_of(order.command)},
-                            {"folder", bytes_of(order.folder)},
+  nlohmann::json message = {{"command", json_bytes(order.command)},
+                            {"folder", json_bytes(order.folder)},
                             {"end_max_ms", order.end_max.count()},
                             {"arguments", nlohmann::json::array()},
                             {"environment", nlohmann::json::array()}};
   for (const std::string& argument : order.arguments) {
-    message["arguments"].push_back(bytes_of(argument));
+    message["arguments"].push_back(json_bytes(argument));
   }
   for (const auto& [name, value] : order.environment.variables()) {
-    message["environment"].push_back({bytes_of(name), bytes_of(value)});
+    message["environment"].push_back({json_bytes(name), json_bytes(value)});
   }
   const auto cbor = nlohmann::json::to_cbor(message);
   std::string bytes;

@@ -19,7 +19,6 @@ import unittest
 
 import ssh_hosts
 
-SKIPPED = 77
 NODES = ["a", "b", "c"]
 ADDRESS = {name: f"{ssh_hosts.NET}{number}" for number, name in enumerate([ssh_hosts.DESK, *NODES], 1)}
 RUN_LIMIT_S = 60
@@ -263,15 +262,11 @@ def main():
     missing = [program for program in ("ip", "unshare", "fallocate") if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None]
     if os.geteuid() != 0 or missing:
         print(f"skipped: needs root and {' '.join(missing)}" if missing else "skipped: needs root")
-        sys.exit(SKIPPED)
+        sys.exit(ssh_hosts.SKIPPED)
     for variable in list(os.environ):
         if variable.startswith(("NCCL_", "GLOO_", "TORCH", "OMP_", "PET_", "SLURM_")):
             del os.environ[variable]
-    try:
-        ssh_hosts.enter_namespace(NODES)
-    except OSError as error:
-        print(f"skipped: cannot {error.strerror}: {error}")
-        sys.exit(SKIPPED)
+    ssh_hosts.enter_namespace(NODES)
     unittest.main(verbosity=2)
 
 

@@ -11,11 +11,13 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 from hosts_file import bind_hosts_file
 
+SKIPPED = 77
 START_LIMIT_S = 30
 RUN_LIMIT_S = 120
 PROGRAMS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare")
@@ -49,8 +51,14 @@ def missing_programs():
 
 
 def enter_namespace(names):
-    """Adds the hosts' names to this process's /etc/hosts, and to that of its children, but of no other process."""
-    bind_hosts_file("".join(f"{NET}{number} {name}\n" for number, name in enumerate([DESK, *names], 1)))
+    """Adds the hosts' names to this process's /etc/hosts, and to that of its children, but of no other process.
+
+    Where that is not permitted, prints so and exits with 77."""
+    try:
+        bind_hosts_file("".join(f"{NET}{number} {name}\n" for number, name in enumerate([DESK, *names], 1)))
+    except OSError as error:
+        print(f"skipped: cannot {error.strerror}: {error}")
+        sys.exit(SKIPPED)
 
 
 class SshHosts:

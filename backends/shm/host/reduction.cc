@@ -307,30 +307,9 @@ bool is_complex(Element element) {
 }  // namespace
 
 std::size_t bytes_of(Element element) {
-  switch (element) {
-    case Element::kBool:
-    case Element::kUint8:
-    case Element::kInt8:
-      return 1;
-    case Element::kInt16:
-    case Element::kUint16:
-    case Element::kHalf:
-    case Element::kBFloat16:
-      return 2;
-    case Element::kInt32:
-    case Element::kUint32:
-    case Element::kFloat32:
-    case Element::kComplexHalf:
-      return 4;
-    case Element::kInt64:
-    case Element::kUint64:
-    case Element::kFloat64:
-    case Element::kComplex64:
-      return 8;
-    case Element::kComplex128:
-      return 16;
-  }
-  return 1;
+  std::size_t bytes = 0;
+  with_type(element, [&]<class T>(std::type_identity<T>) { bytes = sizeof(T); });
+  return bytes;
 }
 
 bool is_defined(const Reducing& what) {

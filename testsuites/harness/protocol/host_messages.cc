@@ -2,22 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/text/json_bytes.h"
 #include "common/text/json_number.h"
 #include "testsuites/harness/protocol/process_end_json.h"
 
 namespace distrun {
 
 namespace {
-
-// As bytes, because variables and paths may not be UTF-8.
-nlohmann::json to_json(const std::string& text) {
-  return nlohmann::json::binary_t({text.begin(), text.end()});
-}
-
-std::string text_from(const nlohmann::json& value) {
-  const auto& bytes = value.get_binary();
-  return {bytes.begin(), bytes.end()};
-}
 
 ProcessEnd end_from(const nlohmann::json& value) {
   if (value.contains("signal")) return KilledBy{required_number<int>(value.at("signal"))};
@@ -60,12 +51,12 @@ ToHost to_host(const nlohmann::json& message) {
   ForkRank fork{.key = required_number<std::uint64_t>(message.at("key")),
                 .test = message.at("test").get<std::string>(),
                 .mark = message.at("mark").get<std::string>(),
-                .folder = text_from(message.at("folder")),
+                .folder = text_of_bytes(message.at("folder")),
                 .fresh = message.at("fresh").get<bool>()};
   for (const nlohmann::json& variable : message.at("variables")) {
-    fork.variables[text_from(variable.at(0))] = text_from(variable.at(1));
+    fork.variables[text_of_bytes(variable.at(0))] = text_of_bytes(variable.at(1));
   }
-  for (const nlohmann::json& word : message.at("under")) fork.under.push_back(text_from(word));
+  for (const nlohmann::json& word : message.at("under")) fork.under.push_back(text_of_bytes(word));
   return fork;
 }
 
@@ -91,14 +82,14 @@ std::string to_packet(const ToHost& message) {
   nlohmann::json fork = {{"key", message.key},
                          {"test", message.test},
                          {"mark", message.mark},
-                         {"folder", to_json(message.folder)},
+                         {"folder", json_bytes(message.folder)},
                          {"fresh", message.fresh},
                          {"variables", nlohmann::json::array()},
                          {"under", nlohmann::json::array()}};
   for (const auto& [name, value] : message.variables) {
-    fork["variables"].push_back({to_json(name), to_json(value)});
+    fork["variables"].push_back({json_bytes(name), json_bytes(value)});
   }
-  for (const std::string& word : message.under) fork["under"].push_back(to_json(word));
+  for (const std::string& word : message.under) fork["under"].push_back(json_bytes(word));
   return packet_of(fork);
 }
 
