@@ -1,6 +1,5 @@
 // Real checks, in environments that a user without privileges can break.
 // testsuites/engines/check_test.py breaks networks and file systems.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>

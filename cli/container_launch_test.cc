@@ -21,7 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::launch;
-using testing::launch_shell;
 using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::run_program;
@@ -52,7 +51,7 @@ TEST(TerminationMessageTest, OnlyPodsHaveAFileByDefault) {
 
 class TerminationLogTest : public ::testing::Test {
  protected:
-  TerminationLogTest() { std::ofstream(log_) << "before"; }
+  TerminationLogTest() { std::ofstream(log_) << before_; }
 
   std::string logged() const {
     std::ifstream file(log_);
@@ -64,6 +63,7 @@ class TerminationLogTest : public ::testing::Test {
 
   const testing::Folder folder_;
   const std::string log_ = folder_.path() + "/log";
+  const std::string before_ = std::string(8000, 'b');  // Longer than any message.
 };
 
 TEST_F(TerminationLogTest, SaysWhoFailedFirst) {
@@ -96,7 +96,7 @@ TEST_F(TerminationLogTest, IsReplacedInPlace) {
 
 TEST_F(TerminationLogTest, StaysAsItIsIfTheRunSucceeds) {
   EXPECT_EQ(run("exit 0", log_).end, ProcessEnd(ExitedWith{0}));
-  EXPECT_EQ(logged(), "before");
+  EXPECT_EQ(logged(), before_);
 }
 
 TEST_F(TerminationLogTest, IsNotCreated) {
@@ -114,6 +114,17 @@ TEST_F(TerminationLogTest, AFileThatCannotBeWrittenDoesNotChangeTheStatus) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{3}));
   EXPECT_THAT(result.err, HasSubstr("distrun: --termination-log: write " + folder_.path() +
                                     ": is a directory\n"));
+}
+
+TEST_F(TerminationLogTest, ContainsNoMoreThanKubernetesAccepts) {
+  ASSERT_TRUE(TerminationLog(log_).write(std::string(5000, 'x')));
+  EXPECT_EQ(logged(), std::string(4096, 'x'));
+}
+
+TEST_F(TerminationLogTest, DoesNotWaitForAReader) {
+  const std::string fifo = folder_.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_FALSE(TerminationLog(fifo).write("text"));
 }
 
 TEST_F(TerminationLogTest, IsNotStdout) {

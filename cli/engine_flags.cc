@@ -41,7 +41,8 @@ GivenPlace given_place(const CommandLine& line) {
   const auto loopback = [&]() -> std::optional<GivenPlace::Flag> {
     auto address = flag("rdzv-endpoint");
     if (!address || address->value.empty()) address = flag("master-addr");
-    const auto endpoint = parse_endpoint(address ? address->value : "");
+    if (!address) return std::nullopt;
+    const auto endpoint = parse_endpoint(address->value);
     return endpoint && is_loopback(endpoint->host) ? address : std::nullopt;
   };
   const auto has = [&](std::string_view name) { return line.find(name) != nullptr; };

@@ -12,10 +12,11 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "common/text/parse_number.h"
 #include "common/text/shell_quote.h"
+#include "common/text/split.h"
 #include "launcher/engines/ssh_hosts.h"
 #include "launcher/plan/rendezvous.h"
+#include "launcher/plan/worker_count.h"
 
 namespace distrun {
 
@@ -27,31 +28,18 @@ constexpr int kWorkersOfAHostMax = 4096;
 constexpr auto kOwnFlags = std::to_array<std::string_view>(
     {"hosts", "ssh", "pass-env", "nproc-per-node", "dry-run", "check"});
 
-// Without empty parts.
-std::vector<std::string> split_at(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
-bool is_worker_count(const std::string& text) {
-  return text == "auto" || text == "cpu" || text == "gpu" ||
-         parse_number<int>(text, 1, kWorkersOfAHostMax).has_value();
+// As on a host with the most CPUs and GPUs.
+Result<int> workers_at_most(const std::string& text) {
+  return parse_worker_count(text, {.cpus = kWorkersOfAHostMax, .gpus = kWorkersOfAHostMax});
 }
 
 std::vector<HostChoice> chosen_hosts(const GivenFlag& given) {
   auto hosts = parse_hosts(given.value);
   if (!hosts) throw CLI::ValidationError(given.said, hosts.error().message);
   for (const HostChoice& host : *hosts) {
-    if (host.workers && !is_worker_count(*host.workers)) {
-      throw CLI::ValidationError(
-          given.said,
-          fmt::format("'{}' is not a number of workers; give a number, gpu, cpu or auto",
-                      *host.workers));
+    if (!host.workers) continue;
+    if (const auto workers = workers_at_most(*host.workers); !workers) {
+      throw CLI::ValidationError(given.said, workers.error().message);
     }
   }
   return std::move(*hosts);
@@ -105,13 +93,13 @@ std::vector<std::string> arguments_for(const HostChoice& host, const CommandLine
 
 HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const std::string& run_id,
                       const Environment& environment) {
-  HostsRun run{.hosts = chosen_hosts(*line.find("hosts")), .ssh = split_at(flags.ssh, ' ')};
+  HostsRun run{.hosts = chosen_hosts(*line.find("hosts")), .ssh = words_of(flags.ssh, ' ')};
   check_other_flags(line, run.hosts);
   if (run.ssh.empty()) throw CLI::ValidationError(line.find("ssh")->said, "needs a command");
   std::error_code error;
   const std::string folder = std::filesystem::current_path(error).string();
   if (error) throw CLI::ValidationError("--hosts", "the current folder does not exist any more");
-  const auto more = split_at(flags.pass_env, ',');
+  const auto more = words_of(flags.pass_env, ',');
   for (std::size_t i = 0; i < run.hosts.size(); ++i) {
     HostOrder order{.command = flags.as_check ? "check" : "launch",
                     .arguments = arguments_for(run.hosts[i], line, flags.as_check),
@@ -124,19 +112,16 @@ HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const s
                                   .id = run_id});
     run.orders.push_back(std::move(order));
   }
-  run.version = DISTRUN_VERSION;
   return run;
 }
 
 std::string most_workers(const HostsRun& run, const LaunchFlags& flags) {
   int most = 1;
   for (const HostChoice& host : run.hosts) {
-    const std::string& workers = host.workers ? *host.workers : flags.nproc_per_node;
-    const auto number = parse_number<int>(workers, 1, kWorkersOfAHostMax);
-    const bool is_unknown = !number && is_worker_count(workers);
-    if (is_unknown) return std::to_string(kWorkersOfAHostMax);
-    if (!number) return workers;  // A wrong value of --nproc-per-node.
-    most = std::max(most, *number);
+    const std::string& text = host.workers ? *host.workers : flags.nproc_per_node;
+    const auto workers = workers_at_most(text);
+    if (!workers) return text;  // A wrong value of --nproc-per-node.
+    most = std::max(most, *workers);
   }
   return std::to_string(most);
 }

@@ -348,7 +348,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     std::string summary, account;
     context.summary = [&](const RunReport& end) {
       if (flags_.as_check && exit_status(end.run_end) == kExitFindings) return summary;
-      account = failure_account(*plan, end, context.host);
+      if (log.exists()) account = failure_account(*plan, end, context.host);
       return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
     const auto run_end = run_here(*plan, std::move(*files), context);

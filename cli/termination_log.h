@@ -33,6 +33,8 @@ class TerminationLog {
   // Empty: no file.
   explicit TerminationLog(std::string path) : path_(std::move(path)) {}
 
+  bool exists() const { return !path_.empty(); }
+
   // Replaces the text of the file. Does nothing if the file does not exist. Never blocks.
   Result<void> write(std::string_view text) const;
 

@@ -17,26 +17,6 @@ Error malformed(std::string_view what, std::string_view text) {
                fmt::format("'{}' is not a list of {}", text.substr(0, kShown), what)};
 }
 
-// Splits at commas outside of brackets. nullopt if brackets do not match.
-std::optional<std::vector<std::string_view>> split_list(std::string_view text) {
-  std::vector<std::string_view> parts;
-  bool is_inside = false;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char each = text[at];
-    if (each == '[' || each == ']') {
-      if (is_inside == (each == '[')) return std::nullopt;
-      is_inside = each == '[';
-    } else if (each == ',' && !is_inside) {
-      parts.push_back(text.substr(begin, at - begin));
-      begin = at + 1;
-    }
-  }
-  if (is_inside) return std::nullopt;
-  parts.push_back(text.substr(begin));
-  return parts;
-}
-
 // "08-10" and "12": the numbers, with the digits of the first one at least.
 std::optional<std::vector<std::string>> numbers_of(std::string_view range) {
   const std::size_t dash = range.find('-');
@@ -77,6 +57,25 @@ std::optional<std::vector<std::string>> names_of(std::string_view part) {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string_view>> split_list(std::string_view text) {
+  std::vector<std::string_view> parts;
+  bool is_inside = false;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char each = text[at];
+    if (each == '[' || each == ']') {
+      if (is_inside == (each == '[')) return std::nullopt;
+      is_inside = each == '[';
+    } else if (each == ',' && !is_inside) {
+      parts.push_back(text.substr(begin, at - begin));
+      begin = at + 1;
+    }
+  }
+  if (is_inside) return std::nullopt;
+  parts.push_back(text.substr(begin));
+  return parts;
+}
 
 Result<std::vector<std::string>> expand_host_list(std::string_view text) {
   const auto parts = split_list(text);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ namespace distrun {
 inline constexpr std::size_t kHostsMax = 65536;
 
 Result<std::vector<std::string>> expand_host_list(std::string_view text);
+
+// Splits at commas outside of brackets. nullopt if brackets do not match.
+std::optional<std::vector<std::string_view>> split_list(std::string_view text);
 Result<std::vector<int>> expand_task_counts(std::string_view text);
 
 }  // namespace distrun

@@ -6,6 +6,7 @@
 
 #include "common/text/words.h"
 #include "launcher/engines/host_list.h"
+#include "launcher/plan/rendezvous.h"
 
 namespace distrun {
 
@@ -13,37 +14,8 @@ namespace {
 
 Error wrong_hosts(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
 
-// Cuts at commas that are not in brackets.
-std::vector<std::string_view> elements_of(std::string_view text) {
-  std::vector<std::string_view> elements;
-  int depth = 0;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at <= text.size(); ++at) {
-    if (at == text.size() || (text[at] == ',' && depth == 0)) {
-      elements.push_back(trimmed(text.substr(begin, at - begin)));
-      begin = at + 1;
-    } else if (text[at] == '[') {
-      ++depth;
-    } else if (text[at] == ']') {
-      --depth;
-    }
-  }
-  return elements;
-}
-
-// ssh would take a leading dash for a flag, and the remote shell never sees a host.
-bool is_plain(std::string_view host) {
-  constexpr std::string_view kOther = ".-_:%";
-  const auto is_allowed = [&](char letter) {
-    return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
-           (letter >= 'A' && letter <= 'Z') || kOther.find(letter) != kOther.npos;
-  };
-  if (host.empty() || host.front() == '-') return false;
-  for (const char letter : host) {
-    if (!is_allowed(letter)) return false;
-  }
-  return true;
-}
+// ssh would take a leading dash for a flag.
+bool is_plain(std::string_view name) { return is_host(name) && !name.starts_with('-'); }
 
 struct Element {
   std::string user;  // "me@"; may be empty.
@@ -79,7 +51,10 @@ Result<Element> split_element(std::string_view text) {
 
 Result<std::vector<HostChoice>> parse_hosts(std::string_view text) {
   std::vector<HostChoice> hosts;
-  for (const std::string_view given : elements_of(text)) {
+  const auto elements = split_list(text);
+  if (!elements) return wrong_hosts(fmt::format("'{}' has a bracket without the other one", text));
+  for (const std::string_view each : *elements) {
+    const std::string_view given = trimmed(each);
     if (given.empty()) return wrong_hosts(fmt::format("'{}' has an empty name", text));
     const auto element = split_element(given);
     if (!element) return element.error();

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 
 #include <nlohmann/json.hpp>
 
 #include "common/text/begins_with_any.h"
 #include "common/text/json_bytes.h"
+#include "common/text/json_number.h"
+#include "store/protocol/wire.h"
 
 namespace distrun {
 
 namespace {
+
+using Length = std::uint32_t;
+static_assert(sizeof(Length) == kLengthBytes);
 
 constexpr auto kPassedBeginnings =
     std::to_array<std::string_view>({"CUDA_", "DISTRUN_", "FI_", "GLOO_", "GOMP_", "KMP_", "MKL_",
@@ -35,19 +41,14 @@ std::string encode(const HostOrder& order) {
   }
   const auto cbor = nlohmann::json::to_cbor(message);
   std::string bytes;
-  for (std::size_t at = 0; at < kLengthBytes; ++at) {
-    bytes.push_back(static_cast<char>(cbor.size() >> (8 * at)));
-  }
+  append_number(bytes, static_cast<Length>(cbor.size()));
   return bytes.append(cbor.begin(), cbor.end());
 }
 
 Result<std::size_t> decode_length(std::string_view bytes) {
-  std::size_t length = 0;
-  for (std::size_t at = kLengthBytes; at-- > 0;) {
-    length = length << 8 | static_cast<unsigned char>(bytes[at]);
-  }
+  const auto length = number_at<Length>(bytes);
   if (length > kOrderBytesMax) return Error{ErrorKind::kProtocol, "the order is too long"};
-  return length;
+  return std::size_t{length};
 }
 
 Result<HostOrder> decode_order(std::string_view bytes) {
@@ -56,14 +57,16 @@ Result<HostOrder> decode_order(std::string_view bytes) {
     const auto message = nlohmann::json::from_cbor(bytes);
     order.command = text_of_bytes(message.at("command"));
     order.folder = text_of_bytes(message.at("folder"));
-    order.end_max = std::chrono::milliseconds(message.at("end_max_ms").get<std::int64_t>());
+    order.end_max =
+        std::chrono::milliseconds(required_number<std::int64_t>(message.at("end_max_ms")));
     for (const auto& argument : message.at("arguments")) {
       order.arguments.push_back(text_of_bytes(argument));
     }
     for (const auto& variable : message.at("environment")) {
       order.environment.set(text_of_bytes(variable.at(0)), text_of_bytes(variable.at(1)));
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error)  // Of JSON, or a number out of its range.
+  {
     return Error{ErrorKind::kProtocol, error.what()};
   }
   return order;

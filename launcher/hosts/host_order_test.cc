@@ -1,7 +1,6 @@
 #include "launcher/hosts/host_order.h"
 
 #include <csignal>
-#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -275,7 +274,7 @@ Result<int> run_on_hosts(const HostsRun& run, const LaunchOptions& options,
                          const Environment& environment) {
   const auto ssh = find_program(run.ssh.front(), environment);
   if (!ssh) return ssh.error().with_context("--ssh");
-  const auto program = own_program(run.version);
+  const auto program = own_program();
   if (!program) return program.error();
   allow_many_descriptors();
   return HostsRunner(run, options).run(*ssh, *program, environment);

@@ -26,7 +26,6 @@ struct HostsRun {
   std::vector<HostChoice> hosts;
   std::vector<HostOrder> orders;  // One for each host.
   std::vector<std::string> ssh;   // The user's command: {"ssh", "-p", "2222"}.
-  std::string version;            // Of this program.
 };
 
 // Prints to stdout and stderr. Of `options`, it uses the signals and the time-out. Returns the exit

@@ -57,7 +57,7 @@ int find_build_id(dl_phdr_info* program, std::size_t, void* found) {
 
 }  // namespace
 
-Result<ProgramCopy> own_program(const std::string& version) {
+Result<ProgramCopy> own_program() {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(kThisProgram, error);
   if (error) return Error::from_errno(kThisProgram, error.value());
@@ -67,7 +67,7 @@ Result<ProgramCopy> own_program(const std::string& version) {
     return Error{ErrorKind::kSystem,
                  "this distrun has no build ID, so it cannot be copied; link it with --build-id"};
   }
-  return ProgramCopy{fmt::format("distrun-{}-{}", version, id), bytes};
+  return ProgramCopy{"distrun-" + id, bytes};
 }
 
 Result<std::shared_ptr<const std::string>> read_own_program() {

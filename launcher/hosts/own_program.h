@@ -1,6 +1,6 @@
 // This program, as distrun copies it to hosts.
 //
-//     const ProgramCopy copy = own_program("1.2.0");       // Its name there, and its length.
+//     const ProgramCopy copy = own_program();   // Its name there, and its length.
 //     const auto bytes = read_own_program();
 //
 // The name has the build ID, so another build has another name.
@@ -15,7 +15,7 @@
 namespace distrun {
 
 // Fails with kSystem if the program cannot be found, or was linked without a build ID.
-Result<ProgramCopy> own_program(const std::string& version);
+Result<ProgramCopy> own_program();
 
 // Fails with kSystem.
 Result<std::shared_ptr<const std::string>> read_own_program();

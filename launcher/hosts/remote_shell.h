@@ -17,7 +17,7 @@ namespace distrun {
 
 // This program, as it is copied.
 struct ProgramCopy {
-  std::string name;  // "distrun-1.2.0-edc8ccac7ff7": another one for another program.
+  std::string name;  // "distrun-edc8ccac7ff7": another one for another program.
   std::uint64_t bytes = 0;
 };
 

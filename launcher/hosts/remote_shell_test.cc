@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::run_program;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text/parse_number.h"
+#include "common/text/split.h"
 #include "common/text/text_cut.h"
 #include "common/text/words.h"
 
@@ -14,16 +15,6 @@ namespace {
 
 Error invalid(std::string message) {
   return Error{ErrorKind::kInvalidArgument, std::move(message)};
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t stop; (stop = text.find(at)) != std::string_view::npos;) {
-    parts.push_back(text.substr(0, stop));
-    text.remove_prefix(stop + 1);
-  }
-  parts.push_back(text);
-  return parts;
 }
 
 std::optional<int> value_of(std::string_view text) {

@@ -8,6 +8,7 @@
 #include "common/text/near_miss.h"
 #include "common/text/parse_number.h"
 #include "common/text/words.h"
+#include "store/network/endpoint_text.h"
 
 namespace distrun {
 
@@ -19,6 +20,8 @@ Error bad_endpoint(std::string message) {
   return {ErrorKind::kInvalidArgument, std::move(message)};
 }
 
+}  // namespace
+
 bool is_host(std::string_view text) {
   const auto belongs = [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == '-' ||
@@ -26,8 +29,6 @@ bool is_host(std::string_view text) {
   };
   return !text.empty() && std::all_of(text.begin(), text.end(), belongs);
 }
-
-}  // namespace
 
 bool is_numeric(const std::string& host) {
   boost::system::error_code error;
@@ -39,11 +40,7 @@ bool is_loopback(const std::string& host) {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(host, error);
   if (error) return host == "localhost";
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6())
-        .is_loopback();
-  }
-  return address.is_loopback();
+  return unmapped({address, 0}).address().is_loopback();
 }
 
 Result<void> check_interface(const std::string& host) {

@@ -37,6 +37,9 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 // Parses "127.0.0.1", "[::1]" or "node7"; the result has no brackets.
 Result<std::string> parse_host(std::string_view text);
 
+// Whether a host's name or address may have these characters.
+bool is_host(std::string_view text);
+
 // Whether it is an IPv4 or IPv6 address, not a name.
 bool is_numeric(const std::string& host);
 

@@ -121,7 +121,7 @@ class CheckRank {
     std::string address = own ? own->host : address_;
     if (interface_of(address)) return address;
     const auto interface = environment_.get("GLOO_SOCKET_IFNAME").value_or("");
-    return address_of_interface(interface).value_or(address);
+    return address_of(interface).value_or(address);
   }
 
   // On rank 0: waits for the reports, and sends all nodes the addresses of the others.

@@ -11,7 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/os/network_interface.h"
 #include "common/test/folder.h"
+#include "distrun/store_client.h"
 #include "distrun/store_server.h"
 #include "launcher/preflight/network_facts.h"
 #include "launcher/preflight/peer_connections.h"
@@ -76,6 +78,17 @@ TEST_F(CheckRankTest, OnlyRank0ReturnsTheFindings) {
               ElementsAre("NCCL_DEBUG differs: not set on node 0 (host-0), INFO on node 1 "
                           "(host-1): set the same value on all nodes"));
   EXPECT_THAT(none.findings, IsEmpty());
+}
+
+TEST_F(CheckRankTest, EachNodeReadsItsClockThreeTimes) {
+  auto first = rank(0, 2, 0), second = rank(1, 2, 0);
+  EXPECT_EQ(first.get().error + second.get().error, "");
+  auto store = StoreClient::connect({"127.0.0.1", store_->port()}, 10s).value();
+  for (const char* key : {"check/reach/0", "check/reach/1"}) {
+    const auto text = store.get(key).value();
+    ASSERT_TRUE(text) << key;
+    EXPECT_EQ(decode_reach(*text).value().clock.size(), 3U) << key;
+  }
 }
 
 // The engine does not count the nodes.
@@ -166,13 +179,13 @@ TEST(NetworkFactsTest, KnowsTheLoopbackInterface) {
   ASSERT_NE(loopback, interfaces.end());
   EXPECT_TRUE(loopback->is_up && loopback->has_address);
   EXPECT_GT(mtu_of("lo").value_or(0), 0);
-  EXPECT_EQ(address_of_interface("lo"), "127.0.0.1");
+  EXPECT_EQ(address_of("lo"), "127.0.0.1");
 }
 
 TEST(NetworkFactsTest, KnowsThatAnInterfaceDoesNotExist) {
   EXPECT_EQ(mtu_of("no-such-0"), std::nullopt);
   EXPECT_EQ(mtu_of("a-name-that-is-much-too-long"), std::nullopt);
-  EXPECT_EQ(address_of_interface("no-such-0"), std::nullopt);
+  EXPECT_EQ(address_of("no-such-0"), std::nullopt);
 }
 
 TEST(NetworkFactsTest, LooksUpTheName) {

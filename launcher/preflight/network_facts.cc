@@ -1,20 +1,16 @@
 #include "launcher/preflight/network_facts.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
-#include <thread>
+#include <memory>
+#include <utility>
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "common/os/unique_fd.h"
-#include "store/network/look_up.h"
 
 namespace distrun {
 
@@ -34,28 +30,15 @@ bool is_ip(const ifaddrs& one) {
 
 }  // namespace
 
-// Shared with the thread.
-struct OwnNameLookUp::Answer {
-  std::mutex mutex;
-  std::condition_variable has_come;
-  std::optional<NodeFacts::Look> look;
-};
-
 OwnNameLookUp::OwnNameLookUp(const std::string& name)
-    : answer_(std::make_shared<Answer>()),
-      deadline_(std::chrono::steady_clock::now() + kNameLookUpMax) {
-  std::thread([answer = answer_, name] {
-    const bool found = look_up(name, 0).has_value();
-    const std::lock_guard lock(answer->mutex);
-    answer->look = found ? NodeFacts::Look::kFound : NodeFacts::Look::kNotFound;
-    answer->has_come.notify_one();
-  }).detach();
-}
+    : deadline_(std::chrono::steady_clock::now() + kNameLookUpMax),
+      look_up_(io_, name, 0, [this](const Result<ResolvedAddresses>& found) {
+        look_ = found ? NodeFacts::Look::kFound : NodeFacts::Look::kNotFound;
+      }) {}
 
 NodeFacts::Look OwnNameLookUp::result() {
-  std::unique_lock lock(answer_->mutex);
-  answer_->has_come.wait_until(lock, deadline_, [this] { return answer_->look.has_value(); });
-  return answer_->look.value_or(NodeFacts::Look::kSlow);
+  io_.run_until(deadline_);
+  return look_;
 }
 
 std::vector<InterfaceFacts> network_interfaces() {
@@ -81,23 +64,6 @@ std::optional<int> mtu_of(const std::string& interface) {
   std::copy(interface.begin(), interface.end(), std::begin(request.ifr_name));
   if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
   return request.ifr_mtu;
-}
-
-std::optional<std::string> address_of_interface(const std::string& interface) {
-  std::optional<std::string> found;
-  const InterfaceList all = addresses_of_interfaces();
-  for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next) {
-    if (interface != one->ifa_name || !is_ip(*one)) continue;
-    const bool is_v4 = one->ifa_addr->sa_family == AF_INET;
-    if (found && !is_v4) continue;
-    char text[INET6_ADDRSTRLEN] = "";
-    const void* bytes =
-        is_v4 ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(one->ifa_addr)->sin_addr)
-              : &reinterpret_cast<sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-    if (::inet_ntop(one->ifa_addr->sa_family, bytes, text, sizeof(text)) != nullptr) found = text;
-    if (is_v4) return found;
-  }
-  return found;
 }
 
 }  // namespace distrun

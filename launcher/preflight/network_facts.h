@@ -1,17 +1,19 @@
 // Reads what `distrun check` needs to know of this node's network.
 //
-//     OwnNameLookUp look_up(host);                 // Goes on in another thread.
+//     OwnNameLookUp look_up(host);                 // Goes on meanwhile.
 //     facts.interfaces = network_interfaces();
 //     facts.own_name_look = look_up.result();      // Waits for the rest of kNameLookUpMax.
 //     mtu_of("eth0")                               // 1500
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
+
+#include "launcher/nodes/name_look_up.h"
 #include "launcher/preflight/node_facts.h"
 
 namespace distrun {
@@ -19,26 +21,26 @@ namespace distrun {
 // A program that looks the name up at every start should not notice it.
 inline constexpr std::chrono::milliseconds kNameLookUpMax = std::chrono::seconds(1);
 
-// Looks up the name of this machine. The look-up cannot be canceled: its thread may outlive this.
+// Looks up the name of this machine.
 class OwnNameLookUp {
  public:
   explicit OwnNameLookUp(const std::string& name);
+  OwnNameLookUp(const OwnNameLookUp&) = delete;
+  OwnNameLookUp& operator=(const OwnNameLookUp&) = delete;
 
-  // kSlow after kNameLookUpMax. May be called once.
+  // kSlow after kNameLookUpMax.
   NodeFacts::Look result();
 
  private:
-  struct Answer;
-  std::shared_ptr<Answer> answer_;
+  boost::asio::io_context io_{1};
   std::chrono::steady_clock::time_point deadline_;
+  NodeFacts::Look look_ = NodeFacts::Look::kSlow;
+  NameLookUp look_up_;
 };
 
 // By name, each once. Empty if the kernel does not say.
 std::vector<InterfaceFacts> network_interfaces();
 
 std::optional<int> mtu_of(const std::string& interface);
-
-// An IP address of the interface, IPv4 if it has one.
-std::optional<std::string> address_of_interface(const std::string& interface);
 
 }  // namespace distrun

@@ -1,8 +1,11 @@
 #include "launcher/preflight/node_check.h"
 
-#include <utility>
+#include <exception>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
+
+#include "common/text/json_number.h"
 
 namespace distrun {
 
@@ -18,7 +21,12 @@ std::string dump(const json& message) {
 template <class Value>
 std::optional<Value> optional_at(const json& message, const char* name) {
   const json& value = message.at(name);
-  return value.is_null() ? std::nullopt : std::optional(value.get<Value>());
+  if (value.is_null()) return std::nullopt;
+  if constexpr (std::is_integral_v<Value>) {
+    return required_number<Value>(value);
+  } else {
+    return value.get<Value>();
+  }
 }
 
 template <class Value>
@@ -30,7 +38,7 @@ template <class Read>
 auto decoded(std::string_view text, Read read) -> Result<decltype(read(json()))> {
   try {
     return read(json::parse(text));
-  } catch (const json::exception& error) {
+  } catch (const std::exception& error) {  // Of JSON, or a number out of its range.
     return Error{ErrorKind::kProtocol, error.what()};
   }
 }
@@ -72,15 +80,15 @@ std::string encode(const std::vector<Peer>& peers) {
 
 Result<NodeCheck> decode_check(std::string_view text) {
   return decoded(text, [](const json& message) {
-    return NodeCheck{.node = message.at("node"),
+    return NodeCheck{.node = required_number<int>(message.at("node")),
                      .host = message.at("host"),
                      .findings = message.at("findings"),
                      .address = message.at("address"),
-                     .port = message.at("port"),
+                     .port = required_number<std::uint16_t>(message.at("port")),
                      .torch = optional_at<std::string>(message, "torch"),
                      .interface = message.at("interface"),
                      .mtu = optional_at<int>(message, "mtu"),
-                     .gpus = message.at("gpus"),
+                     .gpus = required_number<int>(message.at("gpus")),
                      .variables = message.at("variables")};
   });
 }
@@ -89,10 +97,11 @@ Result<ReachReport> decode_reach(std::string_view text) {
   return decoded(text, [](const json& message) {
     ReachReport report;
     for (const json& time : message.at("clock")) {
-      report.clock.emplace_back(std::chrono::microseconds(time.get<std::int64_t>()));
+      report.clock.emplace_back(std::chrono::microseconds(required_number<std::int64_t>(time)));
     }
     for (const json& one : message.at("unreachable")) {
-      report.unreachable.push_back({.node = one.at("node"), .problem = one.at("problem")});
+      report.unreachable.push_back(
+          {.node = required_number<int>(one.at("node")), .problem = one.at("problem")});
     }
     return report;
   });
@@ -102,10 +111,10 @@ Result<std::vector<Peer>> decode_peers(std::string_view text) {
   return decoded(text, [](const json& message) {
     std::vector<Peer> peers;
     for (const json& one : message) {
-      peers.push_back({.rank = one.at("rank"),
-                       .node = one.at("node"),
+      peers.push_back({.rank = required_number<int>(one.at("rank")),
+                       .node = required_number<int>(one.at("node")),
                        .address = one.at("address"),
-                       .port = one.at("port")});
+                       .port = required_number<std::uint16_t>(one.at("port"))});
     }
     return peers;
   });

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/text/parse_number.h"
+#include "common/text/split.h"
 
 namespace distrun {
 
@@ -100,21 +101,11 @@ std::string choice_of(const std::vector<InterfaceFacts>& interfaces) {
                         : fmt::format("choose from {}", fmt::join(usable, ", "));
 }
 
-std::vector<std::string> split_names(std::string_view list) {
-  std::vector<std::string> names;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    if (end > 0) names.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return names;
-}
-
 // Gloo takes whole names, separated by commas, and needs all of them.
 void find_interfaces_of_gloo(const NodeFacts& facts, Findings& findings) {
   const std::string* value = variable_of_node(facts, "GLOO_SOCKET_IFNAME");
   if (value == nullptr) return;
-  for (const std::string& name : split_names(*value)) {
+  for (const std::string& name : words_of(*value, ',')) {
     const auto found = std::find_if(facts.interfaces.begin(), facts.interfaces.end(),
                                     [&](const InterfaceFacts& one) { return one.name == name; });
     const bool exists = found != facts.interfaces.end();
@@ -136,7 +127,7 @@ void find_interfaces_of_nccl(const NodeFacts& facts, Findings& findings) {
   if (excludes) list.remove_prefix(1);
   const bool is_exact = list.starts_with('=');
   if (is_exact) list.remove_prefix(1);
-  const auto names = split_names(list);
+  const auto names = words_of(list, ',');
   const auto is_listed = [&](const InterfaceFacts& one) {
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return is_exact ? one.name == name : one.name.starts_with(name);

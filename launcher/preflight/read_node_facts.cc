@@ -148,7 +148,8 @@ int visible_cpus(const std::string& root) {
   constexpr std::string_view kName = "Cpus_allowed_list:";
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kName)) continue;
-    const auto cpus = parse_cpu_list(line.substr(line.find_first_of("0123456789", kName.size())));
+    const std::size_t list = std::min(line.find_first_of("0123456789", kName.size()), line.size());
+    const auto cpus = parse_cpu_list(line.substr(list));
     return cpus ? static_cast<int>(cpus->size()) : 0;
   }
   return 0;

@@ -2,7 +2,7 @@
 //
 //     NodeFacts facts = read_node_facts(environment);
 //
-// read_network_facts.h reads the rest.
+// network_facts.h reads the rest.
 #pragma once
 
 #include <string>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <string_view>
 
 #include <fcntl.h>
 #include <poll.h>

@@ -235,6 +235,9 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   report_.run_end.cause = RunEnd::Cause::kInterrupted;
   report_.run_end.signal = SIGINT;
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
+  EXPECT_EQ(verdict_of(plan_, report_, "host").signal, SIGINT) << "workers of other nodes get it";
+  report_.run_end.signal = SIGPIPE;
+  EXPECT_EQ(verdict_of(plan_, report_, "host").signal, 0) << "and not this one";
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
   EXPECT_EQ(summary(), "distrun: timed out after 1.5 s (--timeout)\n");
   plan_.options.hang_after = std::chrono::seconds(300);

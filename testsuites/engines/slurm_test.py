@@ -126,6 +126,7 @@ class SlurmTest(unittest.TestCase):
             for node in range(2):
                 self.assert_one_summary(done.stderr, rf"(?m)^distrun check: node {node} \(n{node}\): no interface .* fits NCCL_SOCKET_IFNAME==none")
             self.assertNotIn("rank", done.stderr)
+            self.assertNotIn("OMP_NUM_THREADS", done.stderr, "distrun's own value")
 
     def test_a_task_alone_runs_on_its_node(self):
         done = self.cluster.run(*self.srun("--ntasks", 1), *self.launch("--nproc-per-node", "2", program=PLACE))

@@ -136,6 +136,11 @@ class SshTest(unittest.TestCase):
             finally:
                 self.hosts.mend("desk")
 
+    def test_a_quiet_run_goes_on(self):
+        self.needs_all()
+        done = self.run_on_hosts("sh", "-c", "sleep 25; echo done")
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n" * 4), done.stderr)
+
     def test_a_lost_host_ends_the_run(self):
         self.needs_all()
         with self.started("exec sleep 600") as run:
