@@ -195,7 +195,8 @@ TEST_F(HostsLaunchTest, AKilledSshIsALostConnection) {
 
 // Before the launch of a host is ready for it, the signal would kill the launch.
 TEST_F(HostsLaunchTest, AnEarlySignalThatAsksForStacksDoesNotEndTheRun) {
-  write_ssh("for i in $(seq 30); do kill -USR1 $PPID; sleep 0.002; done & eval \"$command\"");
+  EXPECT_EQ(run({"--hosts", address_, "true"}).end, ProcessEnd(ExitedWith{0}));  // Copies distrun.
+  write_ssh("for i in $(seq 60); do kill -USR1 $PPID; sleep 0.001; done & eval \"$command\"");
   const ProgramResult result = run({"--hosts", address_, "--nproc-per-node", "2", "sh", "-c",
                                     "for i in 1 2 3 4 5; do echo $i; done"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
