@@ -15,9 +15,9 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
   const std::string rank = std::to_string(place.rank), ranks = std::to_string(place.ranks);
   std::map<std::string, std::string> variables = {
       {"RANK", rank},
-      {"LOCAL_RANK", rank},
+      {"LOCAL_RANK", std::to_string(place.local_rank)},
       {"WORLD_SIZE", ranks},
-      {"LOCAL_WORLD_SIZE", ranks},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.local_ranks)},
       {"OMP_NUM_THREADS", "1"},
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
@@ -27,17 +27,17 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
   if (place.store_port == 0) {
     variables["DISTRUN_INIT_METHOD"] = file_url(place.folder + "/init").value();
   } else {  // As in worker_environment.h.
-    variables["GROUP_RANK"] = "0";
-    variables["GROUP_WORLD_SIZE"] = "1";
+    variables["GROUP_RANK"] = std::to_string(place.node);
+    variables["GROUP_WORLD_SIZE"] = std::to_string(place.nodes);
     variables["ROLE_NAME"] = "default";
     variables["ROLE_RANK"] = rank;
     variables["ROLE_WORLD_SIZE"] = ranks;
     variables["TORCHELASTIC_RESTART_COUNT"] = "0";
     variables["TORCHELASTIC_MAX_RESTARTS"] = "0";
     variables["TORCHELASTIC_RUN_ID"] = "none";
-    variables["MASTER_ADDR"] = "127.0.0.1";
+    variables["MASTER_ADDR"] = place.store_host;
     variables["MASTER_PORT"] = std::to_string(place.store_port);
-    variables["DISTRUN_STORE"] = "127.0.0.1:" + std::to_string(place.store_port);
+    variables["DISTRUN_STORE"] = place.store_text;
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   }
   if (place.is_debugged) variables[kTestDebuggedVariable] = "1";

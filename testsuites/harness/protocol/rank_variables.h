@@ -15,7 +15,8 @@ inline constexpr const char* kRankMarkVariable = "DISTRUN_TEST_RANK";
 // Always of the same length.
 std::string rank_mark(const std::string& text);
 
-inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // Shared by all ranks.
+// Shared by the ranks of a node.
+inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
 inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The same on every rank.
 // Set if a debugger runs a rank of the test: deadlines then do not apply.
@@ -28,13 +29,16 @@ inline constexpr const char* kTestIgnoreLeaksVariable = "DISTRUN_TEST_IGNORE_LEA
 inline constexpr int kExitWithoutChannel = 119;
 
 struct RankPlace {
-  int rank = 0;
-  int ranks = 1;
-  std::string folder;   // Shared by all ranks.
-  std::string backend;  // "gloo"
+  int rank = 0, ranks = 1;
+  int local_rank = 0, local_ranks = 1;  // Among those of its node …
+  int node = 0, nodes = 1;              // … which is one of these.
+  std::string folder;                   // Shared by the ranks of its node.
+  std::string backend;                  // "gloo"
   std::uint64_t seed = 0;
   bool is_debugged = false;      // Any rank of the test.
-  std::uint16_t store_port = 0;  // A TCP store on 127.0.0.1; 0: the ranks meet in a file.
+  std::string store_host;        // Where the ranks find their TCP store …
+  std::uint16_t store_port = 0;  // … or 0: they meet in a file.
+  std::string store_text;        // Both: "10.0.0.1:4711", "[fe80::1]:4711".
 };
 
 // A worker's variables (RANK, WORLD_SIZE, …), the store for init_process_group(), and the test's.

@@ -100,7 +100,7 @@ void RankProcess::read(UniqueFd pipe, std::function<void(std::string_view)> on_b
 void RankProcess::take(const AssertionFailed& failed) {
   constexpr std::size_t kFailuresMax = 100;
   if (facts_.was_late) return;
-  note_order();
+  note();
   if (facts_.failures.size() < kFailuresMax) {
     facts_.failures.push_back(failed.failure);
   } else {
@@ -127,8 +127,8 @@ void RankProcess::take(const TestDone& done) {
   facts_.collectives = done.collectives;
 }
 
-void RankProcess::note_order() {
-  if (facts_.order == 0) facts_.order = handlers_.next_order();
+void RankProcess::note() {
+  if (!std::exchange(noted_, true)) handlers_.on_noted();
 }
 
 void RankProcess::forked(const RankForked& forked, UniqueFd pidfd) {
@@ -158,7 +158,7 @@ void RankProcess::host_lost(const EndLeaked& end_leaked) {
 void RankProcess::see_end(const EndLeaked& end_leaked) {
   if (std::exchange(end_seen_, true)) return;
   facts_.ended_at = wall_time_now();
-  note_order();
+  note();
   facts_.leaked = end_leaked();
   // If the host died, the rank itself is among them.
   std::erase_if(facts_.leaked, [this](const std::string& one) {

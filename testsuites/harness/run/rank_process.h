@@ -34,7 +34,7 @@ namespace distrun {
 class RankProcess : public std::enable_shared_from_this<RankProcess> {
  public:
   struct Handlers {
-    std::function<int()> next_order;                        // 1 for the first rank to end or fail.
+    std::function<void()> on_noted;                         // It has ended or failed; once.
     std::function<void()> on_answered;                      // It answered ask().
     std::function<void(const std::string&)> on_collective;  // It answered ask_collective().
     std::function<void()> on_over;                          // Process and output have ended.
@@ -93,7 +93,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void take(const CollectiveTold& told) { handlers_.on_collective(told.text); }
   void note_place(std::string told, std::string all);
   void take(const TestDone& done);
-  void note_order();
+  void note();
   void see_end(const EndLeaked& end_leaked);
   void drain();
   void look_whether_over();
@@ -108,6 +108,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   std::vector<std::unique_ptr<PipeReader>> pipes_;
   PipeReader* results_ = nullptr;  // Points into pipes_.
   std::unique_ptr<boost::asio::steady_timer> pipes_timer_;
+  bool noted_ = false;     // on_noted was called.
   bool end_seen_ = false;  // Its pipes may still be open.
   bool is_over_ = false;
   bool to_be_ended_ = false;

@@ -8,11 +8,10 @@
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
-#include "launcher/process/child_reaper.h"
 #include "testsuites/harness/run/attempt_run.h"
-#include "testsuites/harness/run/host_pool.h"
-#include "testsuites/harness/run/leaked_rank_processes.h"
-#include "testsuites/harness/run/rank_place.h"
+#include "testsuites/harness/run/local_node.h"
+#include "testsuites/harness/run/node_tests.h"
+#include "testsuites/harness/run/rank_spread.h"
 #include "testsuites/harness/run/result_ledger.h"
 #include "testsuites/harness/run/run_suspension.h"
 #include "testsuites/harness/run/test_queue.h"
@@ -33,17 +32,21 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                .attempts_max = options.attempts_max,
                .keeps_order = options.keeps_order}),
         ledger({.no_skips = options.no_skips, .keeps_all_results = options.keeps_all_results}),
-        hosts(io,
-              {.programs = options.programs,
-               .command = options.command,
-               .environment = options.environment,
-               .keeps_terminal = options.rank_under.has_value(),
-               .ready_timeout = options.host_timeout,
-               .losses_max = options.host_losses_max},
-              handlers()),
-        reaper(io, [this](pid_t child) { return hosts.has(child); }),
         suspension(std::make_shared<RunSuspension>(io, [this] { return all_are_known(); })) {
-    reaper.begin();
+    nodes.push_back(std::make_unique<LocalNode>(
+        io,
+        LocalNode::Options{.hosts = {.programs = options.programs,
+                                     .command = options.command,
+                                     .environment = options.environment,
+                                     .keeps_terminal = options.rank_under.has_value(),
+                                     .ready_timeout = options.host_timeout,
+                                     .losses_max = options.host_losses_max},
+                           .folder = options.folder,
+                           .variables = options.variables},
+        handlers(0)));
+    for (const auto& make_node : options.more_nodes) {
+      nodes.push_back(make_node(handlers(nodes.size())));
+    }
   }
 
   asio::io_context& io;
@@ -53,10 +56,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::function<void()> on_end;
   TestQueue queue;
   ResultLedger ledger;
-  HostPool hosts;
-  ChildReaper reaper;
-  LeakedRankProcesses leaked;
-  StackCollector stacks;
+  std::vector<std::unique_ptr<TestNode>> nodes;             // This machine first.
   std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item in the queue.
   std::shared_ptr<RunSuspension> suspension;
   Clock::time_point begun;
@@ -64,36 +64,37 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   Phase phase = Phase::kLoading;
   bool interrupted = false;
 
-  HostPool::Handlers handlers() {
+  TestNode::Handlers handlers(std::size_t node) {
     return {.on_ready = [this](std::size_t program) { host_ready(program); },
-            .on_forked =
-                [this](const RankForked& forked, UniqueFd pidfd) {
-                  if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
-                  suspension->look();
-                },
-            .on_not_forked =
-                [this](const RankNotForked& not_forked) {
-                  if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
-                  suspension->look();
-                },
-            .on_ended =
-                [this](const RankEnded& rank) {
-                  if (auto* run = run_of(rank.key)) run->ended(rank);
-                },
-            .on_lost = [this](std::size_t program,
-                              const std::string& text) { host_lost(program, text); }};
+            .on_lost = [this, node](std::size_t program,
+                                    const std::string& text) { host_lost(node, program, text); },
+            .on_given_up = [this, node](std::size_t program) { give_up(node, program); },
+            .on_known = [this] { suspension->look(); }};
   }
 
   void load() {
-    if (const auto started = hosts.start_all(); !started) loaded(started.error());
+    for (const auto& node : nodes) {
+      if (const auto started = node->start_all(); !started) return loaded(started.error());
+    }
   }
 
   void host_ready(std::size_t program) {
-    if (phase != Phase::kLoading) {
-      for (const std::size_t test : queue.take_waiting(program)) begin(test);
-    } else if (auto all = hosts.tests()) {
-      loaded(std::move(*all));
+    if (phase == Phase::kLoading) return look_whether_loaded();
+    for (const std::size_t test : queue.take_waiting(program)) start(test);
+  }
+
+  void look_whether_loaded() {
+    std::vector<std::vector<LoadedTest>> tests;
+    for (const auto& node : nodes) {
+      auto its = node->tests();
+      if (!its) return;
+      tests.push_back(std::move(*its));
     }
+    for (std::size_t node = 1; node < nodes.size(); ++node) {
+      const auto same = check_same_tests(tests[0], tests[node], static_cast<int>(node));
+      if (!same) return loaded(same.error());
+    }
+    loaded(std::move(tests[0]));
   }
 
   void loaded(Result<std::vector<LoadedTest>> tests) {
@@ -102,39 +103,40 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     });
   }
 
-  void host_lost(std::size_t program, const std::string& said) {
-    // The host may have crashed.
-    const std::string text = with_named_backtraces(said, stacks.names());
+  void host_lost(std::size_t node, std::size_t program, const std::string& text) {
     if (phase == Phase::kLoading) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
+    const auto was_there = [&](std::size_t item) {
+      return queue.at(item).plan.program == program && nodes_of(item) > node;
+    };
     std::vector<TestQueue::OnLostHost> there;
     for (const auto& [item, run] : runs) {
-      if (queue.at(item).plan.program == program) there.push_back({item, run->has_reached_host()});
+      if (was_there(item)) there.push_back({item, run->has_reached_host(node)});
     }
     queue.host_lost(there);
     for_each_run([&](std::size_t item, AttemptRun& run) {
-      if (queue.at(item).plan.program == program) run.host_lost();
+      if (was_there(item)) run.host_lost(node);
     });
     // Deferred, so that the host is not destroyed in its own handler.
-    asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
+    asio::post(io,
+               [self = shared_from_this(), node, program] { self->replace_host(node, program); });
   }
 
-  void replace_host(std::size_t program) {
+  void replace_host(std::size_t node, std::size_t program) {
     if (phase == Phase::kEnded) return;
-    if (why_not_run) return hosts.end(program);
-    if (!hosts.replace(program)) give_up(program);
+    if (why_not_run) return nodes[node]->end(program);
+    nodes[node]->replace(program);
   }
 
   // Other programs' tests continue.
-  void give_up(std::size_t program) {
-    on_event(TestsNoticed{hosts.given_up(program)});
-    for (const std::size_t item : queue.take_waiting(program)) fail_without_host(item);
+  void give_up(std::size_t node, std::size_t program) {
+    on_event(TestsNoticed{nodes[node]->given_up(program)});
+    for (const std::size_t item : queue.take_waiting(program)) start(item);
     go_on();
   }
 
-  void fail_without_host(std::size_t item) {
-    queue.give_up(item);
-    finish(item, TestStatus::kFailed, hosts.given_up(queue.at(item).plan.program));
+  std::size_t nodes_of(std::size_t item) const {
+    return rank_spread(queue.at(item).plan.ranks, static_cast<int>(nodes.size())).size();
   }
 
   void run(TestPlan plan) {
@@ -145,24 +147,32 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       const std::string& reason = queue.at(item).plan.skip_reason;
       if (!reason.empty()) finish(item, TestStatus::kSkipped, reason);
     }
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since load().
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      for (std::size_t program = 0; program < options.programs.size(); ++program) {
+        if (!nodes[node]->is_ready(program)) replace_host(node, program);  // Ended since load().
+      }
     }
     go_on();
   }
 
   void go_on() {
-    while (const auto item = suspension->is_on() ? std::nullopt : queue.take()) {
-      const std::size_t program = queue.at(*item).plan.program;
-      if (hosts.is_ready(program)) {
-        begin(*item);
-      } else if (!hosts.given_up(program).empty()) {
-        fail_without_host(*item);
-      } else {
-        queue.wait_for_host(*item);
-      }
-    }
+    while (const auto item = suspension->is_on() ? std::nullopt : queue.take()) start(*item);
     if (phase == Phase::kRunning && queue.is_empty()) end();
+  }
+
+  // If its test hosts are there.
+  void start(std::size_t item) {
+    const std::size_t program = queue.at(item).plan.program;
+    bool are_ready = true;
+    for (std::size_t node = 0; node < nodes_of(item); ++node) {
+      const std::string& given_up = nodes[node]->given_up(program);
+      if (!given_up.empty()) {
+        queue.give_up(item);
+        return finish(item, TestStatus::kFailed, given_up);
+      }
+      are_ready = are_ready && nodes[node]->is_ready(program);
+    }
+    are_ready ? begin(item) : queue.wait_for_host(item);
   }
 
   void begin(std::size_t index) {
@@ -174,32 +184,29 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       on_event(AttemptBegun{plan.test.id, item.repetition, attempt, plan.ranks});
     }
     AttemptRun::Options its{.test = plan.test,
+                            .program = plan.program,
                             .ranks = plan.ranks,
                             .attempt = attempt,
                             .backend = plan.backend,
                             .seed = options.seed,
-                            .folder = fmt::format("{}/{}", options.folder, first_key),
-                            .nonce = options.folder.substr(options.folder.rfind('/') + 1),
                             .first_key = first_key,
                             .fresh = options.fresh,
                             .rank_under = options.rank_under,
                             .under = options.under,
                             .is_program = options.runs_program,
+                            .store_host = options.store_host,
+                            .store_address = options.store_address,
                             .limits = options.limits};
     its.limits.timeout = plan.timeout;
     its.limits.looked_at = options.rank_under;
+    std::vector<TestNode*> used;
+    for (std::size_t node = 0; node < nodes_of(index); ++node) used.push_back(nodes[node].get());
     auto& run = runs[index] = std::make_unique<AttemptRun>(
-        io, hosts.process(plan.program), leaked, stacks, std::move(its),
+        io, used, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
     if (suspension->is_on()) run->suspend();
     if (interrupted) run->interrupt();  // AttemptBegun's handler may have interrupted.
-  }
-
-  AttemptRun* run_of(std::uint64_t key) {
-    const auto item = queue.of_key(key);
-    const auto found = item ? runs.find(*item) : runs.end();
-    return found == runs.end() ? nullptr : found->second.get();
   }
 
   // `act` may end any running attempt.
@@ -219,7 +226,11 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     const TestQueue::Item& item = queue.at(index);
     const AttemptResult& result = item.attempts.back();
     const bool is_last = after == AfterAttempt::kLast;
-    if (result.status != TestStatus::kFailed) hosts.passed_a_test(item.plan.program);
+    if (result.status != TestStatus::kFailed) {
+      for (std::size_t node = 0; node < nodes_of(index); ++node) {
+        nodes[node]->passed_a_test(item.plan.program);
+      }
+    }
     on_event(AttemptEnded{item.plan.test.id, item.repetition, result, is_last});
     if (is_last) {
       const bool flaky = result.status == TestStatus::kPassed && item.attempts.size() > 1;
@@ -289,8 +300,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     }
     on_event(
         ledger.take(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun)));
-    reaper.end();
-    hosts.end_all();
+    for (const auto& node : nodes) node->end_all();
     on_end();
   }
 };
@@ -300,9 +310,8 @@ TestRunner::TestRunner(asio::io_context& io, Options options,
     : impl_(std::make_shared<Impl>(io, std::move(options), std::move(on_event))) {}
 
 TestRunner::~TestRunner() {
-  impl_->reaper.end();
   impl_->runs.clear();
-  impl_->hosts.end_all();
+  for (const auto& node : impl_->nodes) node->end_all();
 }
 
 void TestRunner::load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded) {
@@ -317,6 +326,7 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
 
 void TestRunner::look() { impl_->look(); }
 void TestRunner::interrupt() { impl_->interrupt(); }
+void TestRunner::stop(const std::string& why) { impl_->stop(why); }
 
 void TestRunner::suspend(std::function<void()> on_suspended) {
   impl_->suspend(std::move(on_suspended));

@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@
 #include "testsuites/harness/run/attempt_supervisor.h"
 #include "testsuites/harness/run/planned_test.h"
 #include "testsuites/harness/run/test_events.h"
+#include "testsuites/harness/run/test_node.h"
 
 namespace distrun {
 
@@ -57,6 +59,12 @@ class TestRunner {
     // For a host to load and list its tests.
     std::chrono::milliseconds host_timeout = std::chrono::minutes(2);
     int host_losses_max = 20;  // Consecutive, without a passed test in between.
+
+    // Other nodes. The ranks of a test are divided among this one and them (rank_spread.h).
+    std::vector<std::function<std::unique_ptr<TestNode>(TestNode::Handlers)>> more_nodes = {};
+    std::map<std::string, std::string> variables = {};  // More for each rank on this node.
+    // As in AttemptRun::Options.
+    std::string store_host = {}, store_address = {};
   };
 
   TestRunner(boost::asio::io_context& io, Options options,
@@ -73,6 +81,8 @@ class TestRunner {
 
   // Starts no more tests and ends running ones; on_end still comes.
   void interrupt();
+  // Starts no more tests; running ones go on.
+  void stop(const std::string& why);
 
   // Reports PlacesRead for each running test, once its ranks have named their collectives.
   void look();
