@@ -10,11 +10,6 @@ namespace distrun {
 
 namespace {
 
-ProcessEnd end_from(const nlohmann::json& value) {
-  if (value.contains("signal")) return KilledBy{required_number<int>(value.at("signal"))};
-  return ExitedWith{required_number<int>(value.at("exit_code"))};
-}
-
 std::string packet_of(const nlohmann::json& message) {
   const auto bytes = nlohmann::json::to_cbor(message);
   return {bytes.begin(), bytes.end()};

@@ -73,6 +73,9 @@ class HostPool {
   // The tests of all programs, in order; nullopt until all hosts are ready.
   std::optional<std::vector<LoadedTest>> tests() const;
 
+  // REQUIRES: is_ready(program).
+  const std::vector<TestInfo>& tests_of(std::size_t program) const { return hosts_[program].tests; }
+
   bool has(pid_t child) const;
   std::size_t size() const { return hosts_.size(); }
 

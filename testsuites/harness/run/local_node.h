@@ -35,6 +35,11 @@ class LocalNode : public TestNode {
   LocalNode(const LocalNode&) = delete;
   LocalNode& operator=(const LocalNode&) = delete;
 
+  // REQUIRES: is_ready(program).
+  const std::vector<TestInfo>& tests_of(std::size_t program) const {
+    return hosts_.tests_of(program);
+  }
+
   Result<void> start_all() override { return hosts_.start_all(); }
   std::optional<std::vector<LoadedTest>> tests() const override { return hosts_.tests(); }
   bool is_ready(std::size_t program) const override { return hosts_.is_ready(program); }

@@ -45,7 +45,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                            .variables = options.variables},
         handlers(0)));
     for (const auto& make_node : options.more_nodes) {
-      nodes.push_back(make_node(handlers(nodes.size())));
+      nodes.push_back(make_node(io, handlers(nodes.size())));
     }
   }
 

@@ -61,7 +61,9 @@ class TestRunner {
     int host_losses_max = 20;  // Consecutive, without a passed test in between.
 
     // Other nodes. The ranks of a test are divided among this one and them (rank_spread.h).
-    std::vector<std::function<std::unique_ptr<TestNode>(TestNode::Handlers)>> more_nodes = {};
+    using MakeNode = std::function<std::unique_ptr<TestNode>(boost::asio::io_context& io,
+                                                             TestNode::Handlers handlers)>;
+    std::vector<MakeNode> more_nodes = {};
     std::map<std::string, std::string> variables = {};  // More for each rank on this node.
     // As in AttemptRun::Options.
     std::string store_host = {}, store_address = {};

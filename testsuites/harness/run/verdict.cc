@@ -70,6 +70,7 @@ Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
 }
 
 Finding find_end(const RankFacts& facts) {
+  if (!facts.node_lost.empty()) return {RankStatus::kCrashed, facts.node_lost};
   if (facts.host_lost) return {RankStatus::kCrashed, "the process that forked it is lost"};
   if (facts.was_ended || facts.was_late || !facts.end) {
     return {RankStatus::kTimedOut, facts.is_done ? "did not exit after its test finished" : "hung",

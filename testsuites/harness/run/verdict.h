@@ -38,6 +38,7 @@ struct RankFacts {
   std::optional<ProcessEnd> end;           // Empty if it could not be killed.
   std::string crashed_in;                  // "load (my_test.py:12)"; empty if unknown.
   bool host_lost = false;                  // The test host died or stopped answering.
+  std::string node_lost;                   // Why its node is lost; mostly empty.
   bool was_ended = false;                  // By the runner.
   // It had not finished within its time, or the grace after a peer's failure.
   bool was_late = false;

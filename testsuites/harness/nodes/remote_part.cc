@@ -1,0 +1,111 @@
+#include "testsuites/harness/nodes/remote_part.h"
+
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+namespace distrun {
+
+RemotePart::~RemotePart() { order(Kind::kDrop); }
+
+void RemotePart::order(Kind kind, std::vector<int> ranks) {
+  if (node_lost_.empty()) send_(PartOrder{kind, options_.first_key, std::move(ranks)});
+}
+
+// Handlers are not called within a call of the part.
+template <class Do>
+void RemotePart::later(Do act) {
+  boost::asio::post(io_, [weak = weak_from_this(), act = std::move(act)] {
+    const auto self = weak.lock();
+    if (self && !self->is_over_) act(*self);
+  });
+}
+
+void RemotePart::begin() { send_(BeginPart{options_}); }
+
+void RemotePart::ask(const std::vector<int>& ranks) {
+  order(Kind::kAsk, ranks);
+  if (!node_lost_.empty()) later([](RemotePart& part) { part.handlers_.on_seen({}); });
+}
+
+void RemotePart::end(int rank) { order(Kind::kEnd, {rank}); }
+
+void RemotePart::look() {
+  order(Kind::kLook);
+  if (!node_lost_.empty()) later([](RemotePart& part) { part.handlers_.on_looked({}); });
+}
+
+void RemotePart::finish(bool interrupted) {
+  order(interrupted ? Kind::kInterrupt : Kind::kFinish);
+  if (!node_lost_.empty()) later([](RemotePart& part) { part.give_lost_facts(); });
+}
+
+void RemotePart::host_lost() { order(Kind::kHostLost); }
+
+void RemotePart::noted(int rank) {
+  if (noted_.insert(rank).second) handlers_.on_noted(rank);
+}
+
+void RemotePart::over(int rank, RankOutcome outcome) {
+  noted(rank);
+  if (over_.insert(rank).second) handlers_.on_over(rank, outcome);
+}
+
+void RemotePart::take(const RankReport& report) {
+  if (is_over_ || !has(report.rank)) return;
+  switch (report.kind) {
+    case RankReport::Kind::kNoted:
+      return noted(report.rank);
+    case RankReport::Kind::kPassed:
+      return over(report.rank, RankOutcome::kPassed);
+    case RankReport::Kind::kSkipped:
+      return over(report.rank, RankOutcome::kSkipped);
+    case RankReport::Kind::kFailed:
+      return over(report.rank, RankOutcome::kFailed);
+    case RankReport::Kind::kAnswered:
+      return handlers_.on_answered(report.rank);
+    case RankReport::Kind::kCollective:
+      return handlers_.on_collective(report.rank, report.text);
+  }
+}
+
+void RemotePart::take(PartReport report) {
+  if (is_over_) return;
+  std::erase_if(report.view.stacks, [this](const RankStacks& one) { return !has(one.rank); });
+  std::erase_if(report.view.asked, [this](int rank) { return !has(rank); });
+  switch (report.kind) {
+    case PartReport::Kind::kReachedHost:
+      has_reached_host_ = true;
+      return;
+    case PartReport::Kind::kSeen:
+      return handlers_.on_seen(std::move(report.view));
+    case PartReport::Kind::kLooked:
+      return handlers_.on_looked(std::move(report.view));
+  }
+}
+
+void RemotePart::take(PartEnded ended) {
+  if (is_over_ || ended.facts.size() != static_cast<std::size_t>(options_.count)) return;
+  is_over_ = true;
+  handlers_.on_facts(std::move(ended.facts));
+}
+
+void RemotePart::node_lost(const std::string& why) {
+  if (is_over_ || !node_lost_.empty()) return;
+  node_lost_ = why;
+  later([](RemotePart& part) {
+    for (int rank = part.options_.first; part.has(rank) && !part.is_over_; ++rank) {
+      part.over(rank, RankOutcome::kFailed);
+    }
+  });
+  later([](RemotePart& part) { part.handlers_.on_seen({}); });
+}
+
+void RemotePart::give_lost_facts() {
+  is_over_ = true;
+  RankFacts lost;
+  lost.node_lost = node_lost_;
+  handlers_.on_facts(std::vector<RankFacts>(static_cast<std::size_t>(options_.count), lost));
+}
+
+}  // namespace distrun
