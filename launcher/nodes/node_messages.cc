@@ -44,6 +44,7 @@ struct ToJson {
   MessageJson operator()(const JoinRequest& m) const {
     return {{"type", "join"},
             {"protocol", m.protocol},
+            {"command", cut(m.command, kNodeNameBytesMax)},
             {"run_id", cut(m.run_id, kNodeNameBytesMax)},
             {"node", m.node},
             {"nodes", m.nodes},
@@ -145,6 +146,7 @@ StartNode start_from(const MessageJson& object) {
 JoinRequest join_from(const MessageJson& object) {
   JoinRequest join{.protocol = number(object, "protocol", 0)};
   if (join.protocol != kNodeProtocol) return join;
+  join.command = text(object, "command");
   join.run_id = text(object, "run_id");
   join.node = number(object, "node", 0);
   join.nodes = number(object, "nodes", 1);

@@ -39,13 +39,14 @@
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 6;
+inline constexpr int kNodeProtocol = 7;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
 
 struct JoinRequest {
   int protocol = kNodeProtocol;
+  std::string command = "distrun launch";  // What the user started on this node.
   std::string run_id;
   int node = 0;     // --node-rank
   int nodes = 1;    // --nnodes

@@ -47,7 +47,8 @@ NodeMessage sent(const NodeMessage& message) {
 
 TEST(NodeMessagesTest, SurviveARoundTrip) {
   const std::vector<NodeMessage> all = {
-      JoinRequest{.run_id = "run 7",
+      JoinRequest{.command = "distrun test",
+                  .run_id = "run 7",
                   .node = 1,
                   .nodes = 3,
                   .workers = 4,
@@ -113,7 +114,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 6, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
+      R"("protocol": 7, "command": "", "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "",
            "hello",

@@ -34,6 +34,7 @@ constexpr auto kQuestionPause = std::chrono::seconds(1);
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
   return {.nodes = own.nodes,
+          .command = own.command,
           .run_id = own.run_id,
           .max_restarts = own.max_restarts,
           .hang_after = std::chrono::milliseconds(own.hang_after_ms),
@@ -299,7 +300,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     } else {
       not_let_in("a node at " + address + " was refused: it runs torchrun, with another --rdzv-id");
     }
-    return Error{ErrorKind::kProtocol, "it is torchrun; start distrun launch on every node"};
+    return Error{ErrorKind::kProtocol, "it is torchrun; start " + own.command + " on every node"};
   }
 
   void received(NodePeer peer, const NodeMessage& message) {

@@ -204,9 +204,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       return fail(
           ErrorKind::kProtocol,
           fmt::format("{} runs torchrun, or another program with a TCPStore of PyTorch; start "
-                      "distrun launch on every node, with a port that is free on node 0 "
-                      "(--master-port)",
-                      node_0()));
+                      "{} on every node, with a port that is free on node 0 (--master-port)",
+                      node_0(), request.command));
     }
     not_node_0(found == StoreProbe::Found::kDistrunStore
                    ? "it is a distrun that waits for no other nodes (is --nnodes missing there?)"
