@@ -103,6 +103,9 @@ struct ToJson {
     return {
         {"type", "time"}, {"question", m.question}, {"time", m.time.time_since_epoch().count()}};
   }
+  MessageJson operator()(const NodeText& m) const {
+    return {{"type", "text"}, {"piece", m.piece}, {"is_last", m.is_last}};
+  }
 };
 
 int number(const MessageJson& object, const char* name, int min, int max = kCountMax) {
@@ -190,6 +193,7 @@ NodeMessage message_from(const MessageJson& object) {
   if (type == "flight") return rank_flight_from(object);
   if (type == "ask_time") return AskTime{required_number<std::int64_t>(object.at("question"))};
   if (type == "time") return time_from(object);
+  if (type == "text") return NodeText{text(object, "piece"), object.at("is_last").get<bool>()};
   throw std::out_of_range("unknown message type '" + type + "'");
 }
 

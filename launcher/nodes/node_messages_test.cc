@@ -77,7 +77,9 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                  .rank = Rank(4),
                  .operations = {operations()[0].operation},
                  .members = {{"0", {0, 4, 7}}, {"1", {}}}},
-      RankFlight{.attempt = 2, .rank = Rank(4)}};
+      RankFlight{.attempt = 2, .rank = Rank(4)},
+      NodeText{.piece = R"({"text": "a \"b\\)", .is_last = false},
+      NodeText{.piece = ""}};
   for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
 }
 
@@ -133,6 +135,8 @@ TEST(NodeMessagesTest, RejectsInvalidMessages) {
                "role_rank_base": 0, "role_world_size": 2})",
            R"({"type": "time", "question": 1, "time": -1})",
            R"({"type": "ask_time"})",
+           R"({"type": "text", "piece": ""})",
+           R"({"type": "text", "piece": 7, "is_last": true})",
            R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0, "calls": [],
                "ranks": [[0, 0, 0, 1, 0, null, true, null, null]]})",
            R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,
