@@ -1,10 +1,16 @@
-// make_nodes connects this node to the others of the run, according to the plan.
+// make_nodes connects this node to the others of a run. It is for every command that runs on
+// several nodes; launch_nodes.h says what `distrun launch` needs.
 //
-//     auto nodes = make_nodes(io, plan, "gpu-7", handlers);
-//     StoreServerInternals::listen(io, {}, nodes.take, nodes.check_key);   // on node 0
-//     nodes.nodes->join();
+//     const MadeNodes made = make_nodes(io, {.own = request, .node_0 = {"gpu-0", 29500}},
+//     handlers); if (request.node == 0) {
+//       const auto host = listen_address("--master-addr", "gpu-0", std::chrono::seconds(10));
+//       server = StoreServerInternals::listen(io, {.host = *host, .port = 29500}, made.take,
+//                                             made.check_key);
+//     }
+//     made.nodes->join();
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,10 +19,20 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "distrun/store_address.h"
 #include "launcher/nodes/nodes.h"
-#include "launcher/plan/plan.h"
 
 namespace distrun {
+
+struct NodesPlan {
+  JoinRequest own;      // Node 0 accepts only nodes whose requests agree with its own.
+  StoreAddress node_0;  // Unused on node 0.
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
+  // On node 0, from StopNode on: until it reports which nodes have not ended their workers, and
+  // until these nodes are lost.
+  std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
+  std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
+};
 
 struct MadeNodes {
   std::unique_ptr<Nodes> nodes;
@@ -27,8 +43,6 @@ struct MadeNodes {
       check_key;
 };
 
-// `host` is this node's name in messages.
-MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
-                     NodesHandlers handlers);
+MadeNodes make_nodes(boost::asio::io_context& io, const NodesPlan& plan, NodesHandlers handlers);
 
 }  // namespace distrun

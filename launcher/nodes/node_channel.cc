@@ -22,19 +22,23 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kUnsentBytesMax = 8 * kNodeMessageBytesMax;
-constexpr auto kLinger = std::chrono::seconds(5);
+constexpr std::size_t kTextsUnsentMax = 4 * kNodeTextBytesMax;
+// At the end: to send everything, and then until the other side closes.
+constexpr auto kSendLast = std::chrono::seconds(15), kLinger = std::chrono::seconds(5);
 
-// After 5 s of silence the kernel probes every 3 s; after 15 s it closes the connection.
-void watch_peer(tcp::socket& socket) {
+void set_options(tcp::socket& socket) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
   };
+  // After 5 s of silence the kernel probes every 3 s; after 15 s it closes the connection.
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
   set(IPPROTO_TCP, TCP_NODELAY, 1);
+  // The kernel would take megabytes of a text, and later messages would wait for these.
+  set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(2 * kNodeMessageBytesMax));
 }
 
 Error reason_of(const error_code& error) {
@@ -63,7 +67,7 @@ NodeChannel::NodeChannel(tcp::socket socket, std::string received, Handlers hand
       unread_(std::move(received)) {
   error_code ignored;
   remote_ = text_of(socket_.remote_endpoint(ignored));
-  watch_peer(socket_);
+  set_options(socket_);
 }
 
 void NodeChannel::greet() { send(std::string(1, static_cast<char>(kNodeGreeting))); }
@@ -79,17 +83,44 @@ void NodeChannel::send(const std::string& bytes) {
   if (sending_.empty()) write();
 }
 
+void NodeChannel::send_text(std::string text) {
+  if (!socket_.is_open() || closing_) return;
+  texts_.add(std::move(text));
+  if (texts_.bytes() <= kTextsUnsentMax) return send_piece();
+  // Posted, because callers expect no on_end here.
+  asio::post(socket_.get_executor(),
+             [self = shared_from_this()] { self->end(broken("it does not read its messages")); });
+}
+
+void NodeChannel::send_after_texts(const NodeMessage& message) {
+  if (texts_.is_empty()) return send(message);
+  if (socket_.is_open() && !closing_) after_texts_ += to_line(message);
+}
+
+// If nothing else waits, sends the next piece of a text, and after the last one what waits for it.
+void NodeChannel::send_piece() {
+  if (unsent() > 0 || texts_.is_empty()) return;
+  to_send_ = to_line(texts_.next());
+  if (texts_.is_empty()) to_send_ += std::exchange(after_texts_, {});
+  write();
+}
+
 void NodeChannel::write() {
   sending_ = std::exchange(to_send_, {});
   asio::async_write(socket_, asio::buffer(sending_),
                     [self = shared_from_this()](error_code error, std::size_t) {
                       self->sending_.clear();
                       if (error) return self->end(reason_of(error));
-                      if (!self->to_send_.empty()) return self->write();
-                      if (self->closing_) return self->close_now();
-                      const auto tell = self->handlers_.on_sent;
-                      if (tell) tell();
+                      self->written();
                     });
+}
+
+void NodeChannel::written() {
+  if (!to_send_.empty()) return write();
+  send_piece();
+  if (closing_ && unsent() == 0) return close_now();
+  const auto tell = handlers_.on_sent;
+  if (tell) tell();
 }
 
 std::string NodeChannel::own_address() const {
@@ -129,6 +160,7 @@ void NodeChannel::read_messages() {
 
 void NodeChannel::end(const Error& reason) {
   const auto tell = std::exchange(handlers_, {}).on_end;
+  texts_ = {};
   error_code ignored;
   socket_.close(ignored);
   linger_.cancel();
@@ -136,6 +168,12 @@ void NodeChannel::end(const Error& reason) {
 }
 
 void NodeChannel::close() {
+  texts_ = {};
+  after_texts_.clear();
+  close_when_sent();
+}
+
+void NodeChannel::close_when_sent() {
   handlers_ = {};
   closing_ = true;
   if (sending_.empty()) close_now();
@@ -143,9 +181,11 @@ void NodeChannel::close() {
 
 // Unread data at close() would make the kernel discard what was sent last.
 void NodeChannel::close_last() {
+  if (!socket_.is_open()) return;
   lingers_ = true;
   unread_.clear();
-  close();
+  close_within(kSendLast);
+  close_when_sent();
 }
 
 void NodeChannel::close_with(const NodeMessage& message) {
@@ -161,10 +201,14 @@ void NodeChannel::close_now() {
     return;
   }
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  linger_.expires_after(kLinger);
+  close_within(kLinger);
+}
+
+void NodeChannel::close_within(std::chrono::seconds time) {
+  linger_.expires_after(time);
   linger_.async_wait([self = shared_from_this()](error_code canceled) {
-    error_code also_ignored;
-    if (!canceled) self->socket_.close(also_ignored);
+    error_code ignored;
+    if (!canceled) self->socket_.close(ignored);
   });
 }
 

@@ -44,6 +44,7 @@ struct ToJson {
   MessageJson operator()(const JoinRequest& m) const {
     return {{"type", "join"},
             {"protocol", m.protocol},
+            {"command", cut(m.command, kNodeNameBytesMax)},
             {"run_id", cut(m.run_id, kNodeNameBytesMax)},
             {"node", m.node},
             {"nodes", m.nodes},
@@ -102,6 +103,9 @@ struct ToJson {
     return {
         {"type", "time"}, {"question", m.question}, {"time", m.time.time_since_epoch().count()}};
   }
+  MessageJson operator()(const NodeText& m) const {
+    return {{"type", "text"}, {"piece", m.piece}, {"is_last", m.is_last}};
+  }
 };
 
 int number(const MessageJson& object, const char* name, int min, int max = kCountMax) {
@@ -145,6 +149,7 @@ StartNode start_from(const MessageJson& object) {
 JoinRequest join_from(const MessageJson& object) {
   JoinRequest join{.protocol = number(object, "protocol", 0)};
   if (join.protocol != kNodeProtocol) return join;
+  join.command = text(object, "command");
   join.run_id = text(object, "run_id");
   join.node = number(object, "node", 0);
   join.nodes = number(object, "nodes", 1);
@@ -188,6 +193,7 @@ NodeMessage message_from(const MessageJson& object) {
   if (type == "flight") return rank_flight_from(object);
   if (type == "ask_time") return AskTime{required_number<std::int64_t>(object.at("question"))};
   if (type == "time") return time_from(object);
+  if (type == "text") return NodeText{text(object, "piece"), object.at("is_last").get<bool>()};
   throw std::out_of_range("unknown message type '" + type + "'");
 }
 

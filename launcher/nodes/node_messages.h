@@ -14,7 +14,8 @@
 //       NodeStopped ─────────────────────────▶       all its workers have ended
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
 //
-// Meanwhile, node 0 asks for the time of the other nodes: AskTime, TellTime.
+// Meanwhile, node 0 asks for the time of the other nodes: AskTime, TellTime. Between StartNode and
+// the end, node 0 and each other node exchange texts, piece by piece: NodeText.
 //
 // A message is one line of JSON. A connection starts with the byte kNodeGreeting
 // (store/protocol/request.h), because nodes share the port with the workers' store.
@@ -39,13 +40,17 @@
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 6;
+inline constexpr int kNodeProtocol = 7;
 
 // Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
 
+// A node that sends a longer text is disconnected.
+inline constexpr std::size_t kNodeTextBytesMax = 64 * kMiB;
+
 struct JoinRequest {
   int protocol = kNodeProtocol;
+  std::string command = "distrun launch";  // What the user started on this node.
   std::string run_id;
   int node = 0;     // --node-rank
   int nodes = 1;    // --nnodes
@@ -116,11 +121,19 @@ struct TellTime {
   friend bool operator==(const TellTime&, const TellTime&) = default;
 };
 
+// In both directions: a piece of a text for what runs on the nodes. The next piece follows, unless
+// it is the last one; other messages may come between them.
+struct NodeText {
+  std::string piece;
+  bool is_last = true;
+  friend bool operator==(const NodeText&, const NodeText&) = default;
+};
+
 using NodeReport = std::variant<NodeFailed, NodeQuiet, NodeSucceeded, NodeStopped>;
 using NodeOrder = std::variant<StartNode, StopNode, FinishNode>;
 using NodeMessage = std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet,
                                  NodeSucceeded, NodeStopped, StartNode, StopNode, FinishNode,
-                                 NodeOperations, RankFlight, AskTime, TellTime>;
+                                 NodeOperations, RankFlight, AskTime, TellTime, NodeText>;
 
 NodeMessage message_of(const NodeReport& report);
 NodeMessage message_of(const NodeOrder& order);

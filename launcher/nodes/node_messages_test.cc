@@ -47,7 +47,8 @@ NodeMessage sent(const NodeMessage& message) {
 
 TEST(NodeMessagesTest, SurviveARoundTrip) {
   const std::vector<NodeMessage> all = {
-      JoinRequest{.run_id = "run 7",
+      JoinRequest{.command = "distrun test",
+                  .run_id = "run 7",
                   .node = 1,
                   .nodes = 3,
                   .workers = 4,
@@ -76,7 +77,9 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                  .rank = Rank(4),
                  .operations = {operations()[0].operation},
                  .members = {{"0", {0, 4, 7}}, {"1", {}}}},
-      RankFlight{.attempt = 2, .rank = Rank(4)}};
+      RankFlight{.attempt = 2, .rank = Rank(4)},
+      NodeText{.piece = R"({"text": "a \"b\\)", .is_last = false},
+      NodeText{.piece = ""}};
   for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
 }
 
@@ -113,7 +116,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 6, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
+      R"("protocol": 7, "command": "", "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "heartbeat_ms": 0, "records": "", "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "",
            "hello",
@@ -132,6 +135,8 @@ TEST(NodeMessagesTest, RejectsInvalidMessages) {
                "role_rank_base": 0, "role_world_size": 2})",
            R"({"type": "time", "question": 1, "time": -1})",
            R"({"type": "ask_time"})",
+           R"({"type": "text", "piece": ""})",
+           R"({"type": "text", "piece": 7, "is_last": true})",
            R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0, "calls": [],
                "ranks": [[0, 0, 0, 1, 0, null, true, null, null]]})",
            R"({"type": "operations", "attempt": 0, "missed": 0, "time": 0,

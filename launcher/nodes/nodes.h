@@ -45,6 +45,8 @@ struct NodesHandlers {
   std::function<void(const NodeOperations& operations)> on_operations;
   // On node 0: what the flight recorder of a rank of another node knew when its attempt ended.
   std::function<void(const RankFlight& flight)> on_flight;
+  // A text from a node; on the other nodes, from node 0.
+  std::function<void(int node, const std::string& text)> on_text;
   // Occasional messages for users: missing nodes, refused nodes.
   std::function<void(const std::string& text)> on_notice;
 };
@@ -65,6 +67,16 @@ class Nodes {
   // To node 0. On node 0, nothing.
   virtual void send_flight(const RankFlight& flight) = 0;
 
+  // Sends a text to another node, whose on_text gets it: from node 0 to `node`, and from the other
+  // nodes to node 0, whatever `node` is. Call it only after StartNode. `text` is UTF-8, of at most
+  // kNodeTextBytesMax bytes; JSON has only ASCII after dump(-1, ' ', true).
+  //
+  // Texts arrive whole and in the order of the calls, or not at all because the connection has
+  // ended. NodeSucceeded, NodeStopped, StartNode and FinishNode arrive after the texts that were
+  // sent before them. Everything else, such as StopNode, does not wait for texts. If the node reads
+  // so slowly that 256 MiB wait, the connection ends.
+  virtual void send_text(int node, std::string text) = 0;
+
   // On node 0: the nodes that have not answered for 2.5 seconds. Of the others, it knows all that
   // they had read until then.
   virtual std::vector<RanksOfNode> silent() const = 0;
@@ -72,7 +84,8 @@ class Nodes {
   // This node's IP address on a connection to another node; empty before StartNode.
   virtual std::string own_address() const = 0;
 
-  // No handler is called after this. The event loop still delivers what was sent.
+  // No handler is called after this. The event loop still delivers what was sent, for at most 20
+  // seconds.
   virtual void close() = 0;
 };
 

@@ -57,6 +57,10 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
         "same distrun",
         request.protocol, kNodeProtocol);
   }
+  if (request.command != options_.command) {
+    return fmt::format("it runs {}, node 0 runs {}: run the same command on every node",
+                       printable(request.command, 80), options_.command);
+  }
   if (request.run_id != options_.run_id) {
     return fmt::format("it has --rdzv-id '{}', node 0 has '{}': another run uses this port",
                        request.run_id, options_.run_id);
@@ -218,8 +222,8 @@ void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
 void NodesCoordinator::handle(const TorchrunCame& event, TimePoint now) {
   if (phase_ != Phase::kJoining) return;
   stop({.status = kExitInternal,
-        .headline = fmt::format("a node at {} runs torchrun; start distrun launch on every node",
-                                event.address)},
+        .headline = fmt::format("a node at {} runs torchrun; start {} on every node", event.address,
+                                options_.command)},
        /*may_restart=*/false, now);
 }
 

@@ -82,6 +82,7 @@ class NodesCoordinator {
 
   struct Options {
     int nodes = 1;
+    std::string command = "distrun launch";  // JoinRequest::command.
     std::string run_id;
     int max_restarts = 0;
     std::chrono::milliseconds hang_after{0};  // 0: never.

@@ -123,6 +123,17 @@ TEST_F(NodesCoordinatorTest, TorchrunEndsTheRunBeforeItsStart) {
   EXPECT_THAT(step(TorchrunCame{"10.0.0.7"}), IsEmpty()) << "all nodes are here";
 }
 
+TEST_F(NodesCoordinatorTest, NamesTheCommandToStartInsteadOfTorchrun) {
+  make({.nodes = 2, .command = "distrun test", .run_id = "run"});
+  JoinRequest own = request(0);
+  own.command = "distrun test";
+  step(NodeAsked{0, own});
+  step(TorchrunCame{"10.0.0.7"});
+  reports(0, NodeStopped{0});
+  EXPECT_EQ(describe(verdict_),
+            "a node at 10.0.0.7 runs torchrun; start distrun test on every node");
+}
+
 TEST_F(NodesCoordinatorTest, RunHangsIfNoNodeMakesProgress) {
   start(3, /*max_restarts=*/1);
   EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());
@@ -176,6 +187,9 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
     return actions.size() == 1 ? actions[0] : "";
   };
   EXPECT_THAT(refused([](auto& r) { r.protocol = 9; }), HasSubstr("refuse: it has version 9"));
+  EXPECT_EQ(refused([](auto& r) { r.command = "distrun test"; }),
+            "refuse: it runs distrun test, node 0 runs distrun launch: run the same command on "
+            "every node");
   EXPECT_THAT(refused([](auto& r) { r.run_id = "other"; }),
               HasSubstr("it has --rdzv-id 'other', node 0 has 'run'"));
   EXPECT_THAT(refused([](auto& r) { r.nodes = 2; }), HasSubstr("it has --nnodes 2, node 0 has 3"));

@@ -10,6 +10,7 @@
 
 #include "launcher/nodes/clock_offset.h"
 #include "launcher/nodes/heartbeat.h"
+#include "launcher/nodes/text_inbox.h"
 #include "launcher/nodes/torchrun_key.h"
 #include "store/network/endpoint_text.h"
 
@@ -34,6 +35,7 @@ constexpr auto kQuestionPause = std::chrono::seconds(1);
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
   return {.nodes = own.nodes,
+          .command = own.command,
           .run_id = own.run_id,
           .max_restarts = own.max_restarts,
           .hang_after = std::chrono::milliseconds(own.hang_after_ms),
@@ -70,6 +72,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     bool waits = false;         // For its answer.
     NodesCoordinator::TimePoint asked, answered;
     Heartbeat heartbeat;
+    TextInbox inbox;
   };
 
   asio::io_context& io;
@@ -81,6 +84,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   std::map<NodePeer, Peer> strangers, joined;
   std::map<int, NodePeer> peer_of;
   NodePeer last_peer = kOwnNode;
+  bool started = false;  // The first attempt.
   bool closed = false;
   int turned_away = 0, next_sum = 2 * kNamedMax;
 
@@ -115,6 +119,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     moved.mapped().node = action.node;
     moved.mapped().answered = now();
     moved.mapped().heartbeat = Heartbeat(options.heartbeat, now());
+    moved.mapped().inbox = TextInbox(options.text_bytes_max);
     ask_time(joined.insert(std::move(moved)).position->second);
   }
 
@@ -203,6 +208,25 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     handlers.on_operations(here);
   }
 
+  void handle(NodePeer number, const NodeText& message) {
+    Peer& peer = joined.at(number);
+    if (!started) {
+      const std::string reason = "it sends texts before the run has started";
+      not_let_in(coordinator.name(peer.node) + " was refused: " + reason);
+      return turn_out(number, reason);
+    }
+    const auto text = peer.inbox.add(message);
+    if (!text) return turn_out(number, text.error().message);
+    if (*text && handlers.on_text) handlers.on_text(peer.node, **text);
+  }
+
+  void send_text(int node, std::string text) {
+    const auto peer = peer_of.find(node);
+    if (!started || peer == peer_of.end()) return;
+    const auto found = joined.find(peer->second);  // It may be lost already.
+    if (found != joined.end()) found->second.channel->send_text(std::move(text));
+  }
+
   void turn_out(NodePeer peer, const std::string& reason) {
     joined.at(peer).channel->close();
     ended(peer, reason);
@@ -242,15 +266,23 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     }
     const NodePeer peer = peer_of.at(action.node);
     const auto* start = std::get_if<StartNode>(&action.order);
+    started = started || start != nullptr;
     if (start != nullptr && start->attempt == 0 && peer == kOwnNode && handlers.on_ranks) {
       handlers.on_ranks(coordinator.ranks());
     }
     if (peer != kOwnNode) {
       const auto found = joined.find(peer);  // It may be lost already.
-      if (found != joined.end()) found->second.channel->send(message_of(action.order));
+      if (found != joined.end()) send(*found->second.channel, action.order);
       return;
     }
     later([order = action.order](Impl& impl) { impl.handlers.on_order(order); });
+  }
+
+  // A node that gets the last order closes its connection, and one that starts another attempt does
+  // not expect texts of the previous one.
+  static void send(NodeChannel& channel, const NodeOrder& order) {
+    if (std::holds_alternative<StopNode>(order)) return channel.send(message_of(order));
+    channel.send_after_texts(message_of(order));
   }
 
   template <class Do>
@@ -299,7 +331,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     } else {
       not_let_in("a node at " + address + " was refused: it runs torchrun, with another --rdzv-id");
     }
-    return Error{ErrorKind::kProtocol, "it is torchrun; start distrun launch on every node"};
+    return Error{ErrorKind::kProtocol, "it is torchrun; start " + own.command + " on every node"};
   }
 
   void received(NodePeer peer, const NodeMessage& message) {
@@ -317,7 +349,8 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
             step(NodeReported{peer, some});
           } else if constexpr (std::is_same_v<Message, NodeOperations> ||
                                std::is_same_v<Message, RankFlight> ||
-                               std::is_same_v<Message, TellTime>) {
+                               std::is_same_v<Message, TellTime> ||
+                               std::is_same_v<Message, NodeText>) {
             handle(peer, some);
           } else {
             turn_out(peer, "it sends messages of node 0");
@@ -402,6 +435,7 @@ std::string NodesHost::missing() const { return impl_->coordinator.missing(); }
 
 void NodesHost::join() { impl_->join(); }
 void NodesHost::report(const NodeReport& report) { impl_->step(NodeReported{kOwnNode, report}); }
+void NodesHost::send_text(int node, std::string text) { impl_->send_text(node, std::move(text)); }
 std::vector<RanksOfNode> NodesHost::silent() const { return impl_->silent(); }
 std::string NodesHost::own_address() const {
   return impl_->joined.empty() ? "" : impl_->joined.begin()->second.channel->own_address();

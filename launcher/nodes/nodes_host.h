@@ -37,6 +37,7 @@ class NodesHost : public Nodes {
     // A node that has not answered for so long is silent.
     std::chrono::milliseconds silence = std::chrono::milliseconds(2500);
     std::chrono::milliseconds heartbeat = std::chrono::seconds(5);  // See heartbeat.h; 0: none.
+    std::size_t text_bytes_max = kNodeTextBytesMax;                 // Of each text of another node.
   };
 
   // `own` is node 0's request; the others must agree with it.
@@ -58,6 +59,7 @@ class NodesHost : public Nodes {
   void report(const NodeReport& report) override;
   void send_operations(int, std::vector<RankOperation>, std::uint64_t) override {}
   void send_flight(const RankFlight&) override {}
+  void send_text(int node, std::string text) override;
   std::vector<RanksOfNode> silent() const override;
   std::string own_address() const override;
   void close() override;

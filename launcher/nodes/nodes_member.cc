@@ -15,6 +15,7 @@
 #include "launcher/nodes/node_channel.h"
 #include "launcher/nodes/operation_outbox.h"
 #include "launcher/nodes/store_probe.h"
+#include "launcher/nodes/text_inbox.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -52,7 +53,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
         probe_timer(loop),
         join_timer(loop),
         patience(loop),
-        looks(loop) {}
+        looks(loop),
+        inbox(given.text_bytes_max) {}
 
   enum class Phase { kConnecting, kAsking, kProbing, kJoined, kStarted, kOver };
 
@@ -72,6 +74,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   std::string last_reason;  // Why node 0 was not reached.
   std::string host;         // Node 0's name.
   OperationOutbox outbox;
+  TextInbox inbox;
   int unanswered = 0;
   int attempt = 0;
   bool closed = false;
@@ -204,9 +207,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       return fail(
           ErrorKind::kProtocol,
           fmt::format("{} runs torchrun, or another program with a TCPStore of PyTorch; start "
-                      "distrun launch on every node, with a port that is free on node 0 "
-                      "(--master-port)",
-                      node_0()));
+                      "{} on every node, with a port that is free on node 0 (--master-port)",
+                      node_0(), request.command));
     }
     not_node_0(found == StoreProbe::Found::kDistrunStore
                    ? "it is a distrun that waits for no other nodes (is --nnodes missing there?)"
@@ -227,8 +229,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
           impl.notice(impl.node_0() + " answers again");
           break;
         case Heartbeat::Finding::kLost:
-          impl.channel->close();
-          return impl.ended({ErrorKind::kTimedOut, impl.heartbeat.loss_text()});
+          return impl.disconnect({ErrorKind::kTimedOut, impl.heartbeat.loss_text()});
       }
       impl.look_after_node_0();
     });
@@ -256,10 +257,23 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       handlers.on_order(*stop);
     } else if (const auto* finish = std::get_if<FinishNode>(&message)) {
       handlers.on_order(*finish);
+    } else if (const auto* text = std::get_if<NodeText>(&message);
+               text && phase == Phase::kStarted) {
+      take(*text);
     } else {
-      channel->close();
-      ended({ErrorKind::kProtocol, "it sends messages that node 0 does not send"});
+      disconnect({ErrorKind::kProtocol, "it sends messages that node 0 does not send"});
     }
+  }
+
+  void take(const NodeText& message) {
+    const auto text = inbox.add(message);
+    if (!text) return disconnect(text.error());
+    if (*text && handlers.on_text) handlers.on_text(0, **text);
+  }
+
+  void disconnect(const Error& reason) {
+    channel->close();
+    ended(reason);
   }
 
   void accept(const JoinAccepted& accepted) {
@@ -305,7 +319,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       const bool is_last = std::holds_alternative<NodeSucceeded>(report) ||
                            std::holds_alternative<NodeStopped>(report);
       if (is_last) send_last_operations();
-      if (channel) channel->send(message_of(report));
+      if (channel) send(*channel, message_of(report), is_last);
     } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
       // No connection to node 0, so this node decides.
       stop();
@@ -313,6 +327,12 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
         if (!self->closed) self->handlers.on_order(StopNode{0, /*is_last=*/true, verdict});
       });
     }
+  }
+
+  // Node 0 may end the run when it has got the last reports.
+  static void send(NodeChannel& to, const NodeMessage& report, bool is_last) {
+    if (is_last) return to.send_after_texts(report);
+    to.send(report);
   }
 
   void send_operations(int of_attempt, std::vector<RankOperation> operations,
@@ -339,6 +359,10 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   void send_flight(const RankFlight& flight) {
     if (phase != Phase::kStarted || !channel || channel->unsent() > kFlightsUnsentMax) return;
     if (const auto fitting = fit_into_message(flight)) channel->send(*fitting);
+  }
+
+  void send_text(std::string text) {
+    if (phase == Phase::kStarted && channel) channel->send_text(std::move(text));
   }
 
   void close() {
@@ -378,6 +402,7 @@ void NodesMember::send_operations(int attempt, std::vector<RankOperation> operat
   impl_->send_operations(attempt, std::move(operations), missed);
 }
 void NodesMember::send_flight(const RankFlight& flight) { impl_->send_flight(flight); }
+void NodesMember::send_text(int, std::string text) { impl_->send_text(std::move(text)); }
 std::string NodesMember::own_address() const {
   return impl_->channel ? impl_->channel->own_address() : "";
 }

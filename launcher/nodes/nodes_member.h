@@ -27,6 +27,7 @@ class NodesMember : public Nodes {
     std::chrono::milliseconds probe_after = std::chrono::seconds(2);      // Without an answer.
     std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it reports that it waits.
     std::chrono::milliseconds heartbeat = std::chrono::seconds(5);  // See heartbeat.h; 0: none.
+    std::size_t text_bytes_max = kNodeTextBytesMax;                 // Of each text of node 0.
     std::function<OperationTime()> clock = std::chrono::system_clock::now;
   };
 
@@ -39,6 +40,7 @@ class NodesMember : public Nodes {
   void send_operations(int attempt, std::vector<RankOperation> operations,
                        std::uint64_t missed) override;
   void send_flight(const RankFlight& flight) override;
+  void send_text(int node, std::string text) override;
   std::vector<RanksOfNode> silent() const override { return {}; }
   std::string own_address() const override;
   void close() override;

@@ -250,6 +250,17 @@ TEST_F(NodesTest, RefusalIsReportedOnBothNodes) {
   EXPECT_THAT(second.errors[0], HasSubstr("--node-rank 1 is taken: host1 has it"));
 }
 
+TEST_F(NodesTest, NodeWithAnotherCommandIsRefused) {
+  host();
+  JoinRequest wrong = join_request(1);
+  wrong.command = "distrun test";
+  member(wrong, log_);
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_EQ(log_.errors[0], "node 0 at 127.0.0.1:" + std::to_string(port_) +
+                                " refused this node: it runs distrun test, node 0 runs distrun "
+                                "launch: run the same command on every node");
+}
+
 TEST_F(NodesTest, LostMemberStopsTheRun) {
   host();
   member(join_request(1), log_);

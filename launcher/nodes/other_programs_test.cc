@@ -111,6 +111,16 @@ TEST_F(OtherProgramsTest, ReportsATorchrunAtTheAddressOfNode0) {
   }
 }
 
+TEST_F(OtherProgramsTest, NamesTheCommandOfThisNodeInsteadOfTorchrun) {
+  const OtherServer server(io_, {});
+  port_ = server.port();
+  JoinRequest asks = join_request(1);
+  asks.command = "distrun test";
+  member(asks, log_, {.probe_after = milliseconds(10)});
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], HasSubstr("; start distrun test on every node, with a port"));
+}
+
 TEST_F(OtherProgramsTest, DoesNotMistakeASlowNode0ForATorchrun) {
   std::deque<tcp::socket> unanswered;
   const auto keep = [&](tcp::socket socket, std::string) {

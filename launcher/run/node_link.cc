@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "common/os/network_interface.h"
+#include "launcher/nodes/launch_nodes.h"
 
 namespace distrun {
 
@@ -29,7 +30,7 @@ NodeLink::NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::str
                    Handlers handlers) {
   if (plan.options.nnodes == 1) return;
   made_ = make_nodes(
-      io, plan, host,
+      io, nodes_plan_of(plan, host),
       {.on_order = [&plan, on_order = std::move(handlers.on_order)](
                        const NodeOrder& order) { on_order(event_of_order(plan, order)); },
        .on_renew_store = [on_renew = std::move(handlers.on_renew_store)](int) { on_renew(); },

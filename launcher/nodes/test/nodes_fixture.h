@@ -1,7 +1,6 @@
 // For tests of nodes: node 0 and others on real sockets, in one event loop.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -16,6 +15,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <gtest/gtest.h>
 
 #include "distrun/store_server.h"
@@ -45,14 +45,17 @@ struct NodesLog {
   std::vector<int> renewed;
   std::vector<NodeOperations> operations;
   std::vector<RankFlight> flights;
+  std::vector<std::pair<int, std::string>> texts;  // And the node that sent each.
 
   NodesHandlers handlers() {
-    return {.on_order = [this](const NodeOrder& order) { orders.push_back(order); },
-            .on_renew_store = [this](int attempt) { renewed.push_back(attempt); },
-            .on_error = [this](const Error& error) { errors.push_back(error.message); },
-            .on_operations = [this](const NodeOperations& all) { operations.push_back(all); },
-            .on_flight = [this](const RankFlight& flight) { flights.push_back(flight); },
-            .on_notice = [this](const std::string& text) { notices.push_back(text); }};
+    return {
+        .on_order = [this](const NodeOrder& order) { orders.push_back(order); },
+        .on_renew_store = [this](int attempt) { renewed.push_back(attempt); },
+        .on_error = [this](const Error& error) { errors.push_back(error.message); },
+        .on_operations = [this](const NodeOperations& all) { operations.push_back(all); },
+        .on_flight = [this](const RankFlight& flight) { flights.push_back(flight); },
+        .on_text = [this](int node, const std::string& text) { texts.emplace_back(node, text); },
+        .on_notice = [this](const std::string& text) { notices.push_back(text); }};
   }
 };
 
@@ -60,7 +63,11 @@ class NodesFixture : public ::testing::Test {
  protected:
   // Starts node 0, on a free port by default.
   void host(int nodes = 2, NodesHost::Options options = {}, std::uint16_t port = 0) {
-    host_.emplace(io_, join_request(0, nodes), options, host_log_.handlers());
+    host(join_request(0, nodes), options, port);
+  }
+
+  void host(const JoinRequest& own, NodesHost::Options options = {}, std::uint16_t port = 0) {
+    host_.emplace(io_, own, options, host_log_.handlers());
     const auto take = [this](tcp::socket socket, std::string received) {
       if (host_) host_->take(std::move(socket), std::move(received));
     };
@@ -115,8 +122,9 @@ class NodesFixture : public ::testing::Test {
     socket.connect({asio::ip::make_address("127.0.0.1"), port_});
     socket.send(asio::buffer(bytes));
     bool dropped = false;
-    std::array<char, 1> byte;
-    socket.async_receive(asio::buffer(byte), [&](auto error, std::size_t) { dropped = !!error; });
+    std::string answer;
+    asio::async_read(socket, asio::dynamic_buffer(answer),
+                     [&](auto, std::size_t) { dropped = true; });
     const bool came = comes_to([&] { return dropped; });
     socket.close();
     io_.restart();
