@@ -1,6 +1,7 @@
 #include "cli/test_nodes_flags.h"
 
 #include <map>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "cli/launch_flags.h"
 #include "common/os/host_name.h"
 #include "launcher/engines/engine_place.h"
+#include "launcher/outcome/run_end.h"
 #include "launcher/plan/worker_count.h"
 
 namespace distrun {
