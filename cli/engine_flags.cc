@@ -69,9 +69,11 @@ std::string file_of_task(const std::string& path, int task) {
   return (whole.parent_path() / name).string();
 }
 
-PlacedByEngine place_by_engine(CommandLine& line, const Environment& environment) {
+PlacedByEngine place_by_engine(CommandLine& line, const Environment& environment,
+                               TasksOfNode tasks) {
   PlacedByEngine placed;
-  const GivenPlace given = given_place(line);
+  GivenPlace given = given_place(line);
+  given.tasks_of_node = tasks;
   if (!environment.get("TORCHELASTIC_RUN_ID").value_or("").empty()) {
     placed.place.reason = "this process is a worker of a run (TORCHELASTIC_RUN_ID)";
   } else {

@@ -26,10 +26,14 @@ struct PlacedByEngine {
   bool tells_error = true;     // False: another task tells it.
 };
 
+// All tasks of the engine have this error, and the distrun of task 0 prints it.
+struct SaidByTask0 {};
+
 // The tasks of a run often see one file system: "report.html" is "report-3.html" for task 3, and
 // itself for task 0. What exists and is not a regular file, such as /dev/null, keeps its name.
 std::string file_of_task(const std::string& path, int task);
 
-PlacedByEngine place_by_engine(CommandLine& line, const Environment& environment);
+PlacedByEngine place_by_engine(CommandLine& line, const Environment& environment,
+                               TasksOfNode tasks = TasksOfNode::kSeveral);
 
 }  // namespace distrun

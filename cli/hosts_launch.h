@@ -1,6 +1,6 @@
-// `distrun launch --hosts`: turns the flags into what each host gets.
+// `--hosts` of distrun launch and distrun check: turns the flags into what each host gets.
 //
-//     HostsRun hosts = hosts_launch(flags, line, run_id, environment);
+//     HostsRun hosts = hosts_launch(flags, line, environment);
 //     run_on_hosts(hosts, options, environment);       // launcher/hosts
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace distrun {
 
 // Throws CLI::ParseError for wrong hosts, and for flags that contradict --hosts.
-HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line, const std::string& run_id,
+HostsRun hosts_launch(const LaunchFlags& flags, const CommandLine& line,
                       const Environment& environment);
 
 // The largest --nproc-per-node of the hosts. Of "gpu" and the like, which only the host knows, the

@@ -2,7 +2,6 @@
 
 #include <iostream>
 #include <memory>
-#include <random>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,7 +11,9 @@
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "cli/hosts_launch.h"
+#include "cli/hosts_orders.h"
 #include "cli/launch_reports.h"
+#include "cli/random_run_id.h"
 #include "cli/recorded_stream.h"
 #include "cli/recording_here.h"
 #include "cli/termination_log.h"
@@ -86,14 +87,6 @@ std::string completion_script(const GivenFlag& flag, bool as_torchrun) {
   if (!as_torchrun) return script;
   const std::string end = bash ? "complete -F _distrun " : "#compdef ", own = "distrun\n";
   return script.replace(script.find(end + own) + end.size(), own.size(), "torchrun\n");
-}
-
-// A UUID, like torchrun's.
-std::string random_run_id() {
-  std::random_device random;
-  const unsigned a = random(), b = random(), c = random(), d = random();
-  return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:04x}{:08x}", a, b >> 16, b & 0xfff,
-                     0x8000 | (c >> 18), c & 0xffff, d);
 }
 
 // distrun sets OMP_NUM_THREADS if several ranks are on a node; a check must see the user's value.
@@ -247,11 +240,7 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
 
 void LaunchCommand::check(const Environment& environment) {
   if (line_.find("hosts") != nullptr) return check_hosts(environment);
-  for (const char* flag : {"ssh", "pass-env"}) {
-    if (const GivenFlag* given = line_.find(flag)) {
-      throw CLI::ValidationError(given->said, "has no effect without --hosts");
-    }
-  }
+  check_without_hosts(line_);
   if (placed_.error) {
     if (!placed_.tells_error) throw SaidByTask0{};
     throw CLI::ParseError(placed_.error->message, kExitUsage);
@@ -276,16 +265,11 @@ void LaunchCommand::check(const Environment& environment) {
 }
 
 void LaunchCommand::check_hosts(const Environment& environment) {
-  hosts_ = hosts_launch(flags_, line_, random_run_id(), environment);
+  hosts_ = hosts_launch(flags_, line_, environment);
   // The hosts have other numbers of GPUs than this machine.
   LaunchFlags flags = flags_;
   flags.nproc_per_node = most_workers(*hosts_, flags_);
-  flags.nnodes = std::to_string(hosts_->hosts.size());
-  flags.is_placed = true;
-  CommandLine line = line_;
-  line.flags.try_emplace("master-addr", GivenFlag{hosts_->hosts.front().address, "--hosts"});
-  flags.master_addr = line.find("master-addr")->value;
-  options_ = launch_options(flags, line, this_machine(environment), environment);
+  options_ = options_on_hosts(*hosts_, flags, line_, environment);
 }
 
 int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& console) {

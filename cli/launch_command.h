@@ -25,9 +25,6 @@ struct CompletionAsked {
   std::string script;
 };
 
-// The flags contradict the engine, and the distrun of its task 0 says so.
-struct SaidByTask0 {};
-
 class LaunchCommand : public CliCommand {
  public:
   // Adds the command to `app`, which must outlive it. `name` is "distrun launch" or "torchrun". As

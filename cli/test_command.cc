@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/given_test_flags.h"
 #include "cli/recorded_stream.h"
 #include "cli/recording_here.h"
 #include "cli/screen.h"
@@ -20,6 +21,8 @@
 #include "common/os/temporary_folder.h"
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
+#include "launcher/engines/ssh_hosts.h"
+#include "launcher/hosts/hosts_run.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
 #include "launcher/plan/worker_count.h"
@@ -45,6 +48,9 @@ variables.  --nproc sets the number of ranks, which otherwise is 2.  Exit status
 of PyTorch's TEST_SKIPS (72 to 89) skips, and any other status fails.  To run a Python script so,
 write "-- env python3 FILE.py".
 
+The ranks of a test can run on several nodes.  Start distrun test on each node, for example with
+srun, or give --hosts.  Node 0 prints the results.
+
 When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests, and
 the collective that the rank is in.
 
@@ -64,8 +70,9 @@ Examples:
   distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args
   distrun test -k allreduce -- python3 test_c10d_gloo.py
   distrun test --nproc 4 --timeout 30 -- ./check_ring --size 1024
+  distrun test --hosts gpu-1,gpu-2 --binary build/my_tests
 
-Documentation: docs/testing.md, docs/errors.md)";
+Documentation: docs/testing.md, docs/nodes.md, docs/errors.md)";
 
 constexpr const char *kSelection = "Selection", *kRunning = "Running", *kResults = "Results";
 
@@ -147,6 +154,7 @@ TestCommand::TestCommand(CLI::App& app)
       ->type_name("");
   add_selection();
   add_ways_to_run();
+  nodes_flags_.add_to(*command_);
   add_results();
   add_help_flag(*command_, "Help");
 }
@@ -182,8 +190,8 @@ void TestCommand::add_selection() {
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
-           "Maximum number of ranks that run at the same time. 0 means twice the number of cores, "
-           "but at least the number of ranks of the largest test.",
+           "Maximum number of ranks that run at the same time, on all nodes together. 0 means "
+           "twice the number of cores, but at least the number of ranks of the largest test.",
            "j")
       ->type_name("N")
       ->group(kRunning)
@@ -239,7 +247,8 @@ void TestCommand::add_ways_to_run() {
   own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
       ->group(kRunning);
   own_flag(app, "require-gpus", required_gpus_,
-           "Exit with status 1 if the machine has fewer than N GPUs.")
+           "Exit with status 1 if the machine has fewer than N GPUs. With several nodes, distrun "
+           "looks at node 0 only.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, 4096));
@@ -315,6 +324,7 @@ void TestCommand::check(const Environment& environment) {
   check_after_dashes();
   check_result_files();
   check_rank_under();
+  nodes_flags_.has_hosts() ? check_hosts(environment) : check_nodes(environment);
   options_.plan.timeout = some_seconds_from("--timeout", timeout_);
   options_.console.slow_after = some_seconds_from("--slow-after", slow_after_);
   const auto seed = parse_number<std::uint64_t>(seed_);
@@ -338,10 +348,11 @@ void TestCommand::check_selection() {
     options_.selection.shard = *shard;
   }
   options_.only_failed = failed_;
+  options_.plan.binaries = binaries_;
+  if (nodes_flags_.has_hosts()) return;  // This machine need not have them.
   for (const std::string& program : binaries_) {
     if (const auto fits = look_at_program(program); !fits) refuse("binary", fits.error().message);
   }
-  options_.plan.binaries = binaries_;
 }
 
 void TestCommand::check_after_dashes() {
@@ -417,6 +428,55 @@ void TestCommand::check_rank_under() {
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
 }
 
+void TestCommand::check_nodes(const Environment& environment) {
+  options_.nodes = nodes_flags_.place(environment);
+  if (!options_.nodes) return;
+  const auto several = check_several_nodes();
+  if (!several && !nodes_flags_.tells_errors()) throw SaidByTask0{};
+  if (!several) throw CLI::ParseError(several.error().message, kExitUsage);
+  is_node_0_ = options_.nodes->node == 0;
+  if (options_.list) options_.nodes.reset();  // Node 0 lists as if it were alone.
+  if (is_node_0_) return;
+  // The nodes often see one file system.
+  for (std::string* file :
+       {&options_.json, &options_.junit, &options_.html, &options_.trace, &record_}) {
+    file->clear();
+  }
+  stdout_has_results_ = false;
+}
+
+Result<void> TestCommand::check_several_nodes() const {
+  if (options_.runner.rank_under) {
+    return Error{ErrorKind::kInvalidArgument,
+                 "--rank-under: is not supported on several nodes; start distrun test on one node"};
+  }
+  if (python_) {
+    return Error{ErrorKind::kInvalidArgument,
+                 "--: tests in Python are not supported on several nodes, because their ranks meet "
+                 "in a file; start distrun test on one node"};
+  }
+  return {};
+}
+
+void TestCommand::check_hosts(const Environment& environment) {
+  if (options_.runner.rank_under) {
+    refuse("rank-under", "cannot be combined with --hosts; run the test on this machine");
+  }
+  auto flags = given_test_flags(*command_);
+  for (GivenTestFlag& flag : flags) {  // In front of NAME, --json would take it as its file.
+    if (flag.name == "json" && options_.list) flag.values = {"-"};
+  }
+  hosts_ = nodes_flags_.on_hosts(arguments_on_host(flags, options_.selection.names, after_dashes_),
+                                 environment);
+  const auto several = check_several_nodes();
+  if (hosts_->run.hosts.size() > 1 && !several) {
+    throw CLI::ParseError(several.error().message, kExitUsage);
+  }
+  if (!options_.list) return;
+  hosts_->run.hosts.resize(1);  // Only node 0 lists.
+  hosts_->run.orders.resize(1);
+}
+
 Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.programs = binaries_;
   if (after_dashes_) {
@@ -434,11 +494,12 @@ Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.seed = options_.plan.seed;
   options_.runner.environment = environment;
   if (ignore_leaks_) options_.runner.environment.set(kTestIgnoreLeaksVariable, "1");
-  options_.history = history_file(environment, options_.runner.programs);
+  remove_place(options_.runner.environment);
+  if (is_node_0_) options_.history = history_file(environment, options_.runner.programs);
   options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const int console = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
-  options_.console.terminal =
-      ::isatty(console) != 0 && environment.get("TERM") != "dumb" && !options_.runner.rank_under;
+  options_.console.terminal = is_node_0_ && ::isatty(console) != 0 &&
+                              environment.get("TERM") != "dumb" && !options_.runner.rank_under;
   options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
   options_.console.columns = columns_of_terminal(console);
   return {};
@@ -449,11 +510,27 @@ Result<std::vector<std::string>> TestCommand::host_of_command() {
   return host_of(*program_);
 }
 
+int TestCommand::run_hosts(const Environment& environment, std::ostream& out, std::ostream& err) {
+  if (binaries_.empty() && !after_dashes_) {  // The copy of distrun on a host has no suites.
+    const auto suites = find_suites();
+    if (!suites) return fail(suites.error(), err);
+    for (HostOrder& order : hosts_->run.orders) {
+      order.arguments.insert(order.arguments.begin(), "--binary=" + *suites);
+    }
+  }
+  out.flush();
+  err.flush();
+  const auto status = run_on_hosts(hosts_->run, hosts_->options, environment);
+  return status ? *status : fail(status.error(), err);
+}
+
 int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
+  if (hosts_) return run_hosts(environment, out, err);
+  if (options_.list && !is_node_0_) return 0;
   if (const auto completed = complete(environment); !completed) {
     return fail(completed.error(), err);
   }
-  if (required_gpus_ > options_.plan.gpus) {
+  if (is_node_0_ && required_gpus_ > options_.plan.gpus) {
     err << fmt::format("distrun test: --require-gpus {}: this machine has {} GPU{}\n",
                        required_gpus_, options_.plan.gpus, options_.plan.gpus == 1 ? "" : "s");
     return kExitTestFailed;
@@ -523,18 +600,11 @@ RecordingFacts TestCommand::recording_facts(int status) const {
   facts.failed = failed_ids_;
   facts.status = status;
   facts.rerun = {"distrun", "test"};
-  for (const CLI::Option* option : command_->get_options()) {
-    const auto name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    const bool selects = option->get_group() == kSelection && name != "binary";
-    if (name.empty() || option->count() == 0 || selects) continue;
-    if (writes_a_report(name) || name == "rank-under") continue;
-    if (option->get_items_expected_max() == 0) {  // A switch; CLI11 also takes --shuffle=false.
-      if (option->as<bool>()) facts.rerun.push_back("--" + name);
-      continue;
-    }
-    for (const std::string& value : option->results()) {
-      facts.rerun.push_back(fmt::format("--{}={}", name, value));
-    }
+  for (const GivenTestFlag& flag : given_test_flags(*command_)) {
+    const bool selects = flag.group == kSelection && flag.name != "binary";
+    if (selects || writes_a_report(flag.name) || flag.name == "rank-under") continue;
+    const auto words = words_of_flag(flag);
+    facts.rerun.insert(facts.rerun.end(), words.begin(), words.end());
   }
   if (after_dashes_) {
     facts.rerun_tail = *after_dashes_;
@@ -547,6 +617,7 @@ int TestCommand::run_here(const GuardLifeline& lifeline, std::ostream& out, std:
   std::ostream& console = stdout_has_results_ ? err : out;
   int write_error = 0;
   const auto write = [&](std::string_view text) {
+    if (!is_node_0_) return;
     errno = 0;
     if (console << text << std::flush) return;
     if (write_error == 0) write_error = errno != 0 ? errno : EIO;

@@ -10,6 +10,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "cli/test_nodes_flags.h"
 #include "recording/recording_writer.h"
 #include "testsuites/harness/session/python_tests.h"
 #include "testsuites/harness/session/test_session.h"
@@ -42,11 +43,17 @@ class TestCommand : public CliCommand {
   void check_program();
   void check_result_files();
   void check_rank_under();
+  void check_nodes(const Environment& environment);
+  void check_hosts(const Environment& environment);
 
+  // Fails with kInvalidArgument, which names the flag.
+  Result<void> check_several_nodes() const;
   // Sets what flags do not set.
   Result<void> complete(const Environment& environment);
   // What runs the command after --.
   Result<std::vector<std::string>> host_of_command();
+  // With --hosts.
+  int run_hosts(const Environment& environment, std::ostream& out, std::ostream& err);
   int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
   // Runs the tests and then writes the recording, if --record is given.
   int run_recorded(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
@@ -56,6 +63,9 @@ class TestCommand : public CliCommand {
 
   CLI::App* command_;
   TestSessionOptions options_;
+  TestNodesFlags nodes_flags_;
+  std::optional<TestNodesFlags::OnHosts> hosts_;
+  bool is_node_0_ = true;  // Another node prints no results and writes no files.
   // Values that check() parses.
   std::vector<std::string> binaries_;
   std::optional<std::vector<std::string>> after_dashes_;

@@ -66,6 +66,14 @@ std::optional<std::string> contradiction(const EngineFacts& facts, const GivenPl
   return std::nullopt;
 }
 
+// What starts one task on each node.
+std::string one_task_command(const std::string& engine) {
+  if (engine == "Slurm") return "srun --ntasks-per-node=1";
+  if (engine == "Open MPI") return "mpirun --map-by ppr:1:node";
+  if (engine == "MPICH") return "mpiexec -ppn 1";
+  return "jsrun --rs_per_host 1 --tasks_per_rs 1";
+}
+
 bool is_on_several_nodes(const EngineFacts& facts, int tasks) {
   if (facts.nodes.value) return *facts.nodes.value > 1;
   return facts.local_tasks.value.value_or(1) < tasks;
@@ -92,6 +100,13 @@ Result<EnginePlace> place_of(const EngineFacts& facts, const GivenPlace& given) 
   if (place.reason.empty()) place.reason = reason_to_be_alone(facts, tasks);
   if (!place.reason.empty()) return place;
   const bool is_rank = is_rank_per_task(facts);
+  if (is_rank && given.tasks_of_node == TasksOfNode::kOne) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("{}, {} of them on this node, but tests need one task on each node: "
+                             "start one ({}), or give --nnodes 1 to run all tests in each task",
+                             started(facts), facts.local_tasks.value.value_or(1),
+                             one_task_command(facts.engine))};
+  }
   if (const auto error = contradiction(facts, given, is_rank)) {
     return Error{ErrorKind::kInvalidArgument, *error};
   }

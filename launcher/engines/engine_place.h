@@ -24,6 +24,12 @@
 
 namespace distrun {
 
+// How many tasks the command can have on each node.
+enum class TasksOfNode {
+  kSeveral,  // Each is one rank, as in distrun launch.
+  kOne,      // As in distrun test.
+};
+
 // The flags of the user. Empty: not given.
 struct GivenPlace {
   struct Flag {
@@ -36,6 +42,7 @@ struct GivenPlace {
   bool has_id = false;                       // --rdzv-id
   std::optional<Flag> loopback;              // The address, if it can only be this machine.
   bool is_alone = false;                     // --standalone
+  TasksOfNode tasks_of_node = TasksOfNode::kSeveral;
 };
 
 struct EngineFlag {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@ namespace distrun {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
@@ -128,6 +130,27 @@ TEST(EnginePlaceTest, SeveralWorkersForATaskThatIsARankAreAContradiction) {
             "run one worker per task");
   EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4), {.workers = {{"--nproc-per-node", "1"}}}), "");
   EXPECT_EQ(error_of(slurm(2, 1, 2, 1, 1), {.workers = {{"--nproc-per-node", "8"}}}), "");
+}
+
+TEST(EnginePlaceTest, TestsNeedOneTaskOnEachNode) {
+  const GivenPlace given{.tasks_of_node = TasksOfNode::kOne};
+  EXPECT_EQ(place_of(slurm(4, 3, 4, 1, 1), given).value().mode, EngineMode::kAgent);
+  EXPECT_EQ(place_of(slurm(1, 0, 1, 1, 1), given).value().mode, EngineMode::kAlone);
+  EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4), given),
+            "Slurm started 8 tasks on 2 nodes, 4 of them on this node, but tests need one task on "
+            "each node: start one (srun --ntasks-per-node=1), or give --nnodes 1 to run all tests "
+            "in each task");
+  EXPECT_EQ(error_of(slurm(8, 3, 2, 4, 4),
+                     {.nodes = {{"--nnodes", "1"}}, .tasks_of_node = TasksOfNode::kOne}),
+            "");
+  for (const auto& [engine, command] :
+       {std::pair("Open MPI", "mpirun --map-by ppr:1:node"), std::pair("MPICH", "mpiexec -ppn 1"),
+        std::pair("LSF", "jsrun --rs_per_host 1 --tasks_per_rs 1")}) {
+    EngineFacts facts = slurm(8, 3, 2, 4, 4);
+    facts.engine = engine;
+    facts.address = {};  // Its lack is not said first.
+    EXPECT_THAT(error_of(facts, given), HasSubstr(std::string("start one (") + command + ")"));
+  }
 }
 
 TEST(EnginePlaceTest, WithoutAnAddressTheUserHasToGiveOne) {

@@ -30,10 +30,16 @@ void set_place(Environment& environment, const PlaceOnHosts& place) {
   environment.set(kHostsId, place.id);
 }
 
+void remove_place(Environment& environment) {
+  for (const char* name : {kHostsNodes, kHostsNode, kHostsAddress, kHostsName, kHostsId}) {
+    environment.unset(name);
+  }
+}
+
 Result<std::optional<EngineFacts>> ssh_hosts_facts(const Environment& environment) {
-  FactReader read(environment, "distrun launch --hosts");
+  FactReader read(environment, "distrun --hosts");
   if (!read.text(kHostsNodes)) return std::optional<EngineFacts>();
-  EngineFacts facts{.engine = "distrun launch --hosts"};
+  EngineFacts facts{.engine = "distrun --hosts"};
   facts.id = read.text(kHostsId).value_or("");
   facts.tasks = facts.nodes = read.number(kHostsNodes, 1);
   facts.task = facts.node = read.number(kHostsNode, 0);

@@ -1,5 +1,5 @@
-// The place of each host of `--hosts` in the run, as variables for the distrun launch on that host.
-// They are for it what the variables of an engine are for a task.
+// The place of each host of `--hosts` in the run, as variables for the distrun on that host. They
+// are for it what the variables of an engine are for a task.
 //
 //     set_place(order.environment, {.nodes = 2, .node = 1, .address = "gpu-1", .id = "…"});
 //     …
@@ -22,5 +22,8 @@ struct PlaceOnHosts {
 };
 
 void set_place(Environment& environment, const PlaceOnHosts& place);
+
+// For processes that are not the distrun of the host.
+void remove_place(Environment& environment);
 
 }  // namespace distrun

@@ -35,7 +35,7 @@ namespace {
 
 constexpr const char* kConnectionEnded = "the connection to distrun has ended";
 
-// Signals that come before the launch handles them would kill it.
+// Signals that come before the command handles them would kill it.
 constexpr std::chrono::milliseconds kBetweenTries{10};
 constexpr int kTriesMax = 500;
 
@@ -78,12 +78,12 @@ class HostAgent {
   void lost(const std::string& why) {
     is_lost_ = true;
     say(why + "; the run ends");  // Nobody may read it.
-    if (launch_.pid < 0) return io_.stop();
-    signal_process(launch_, SIGTERM);
+    if (command_.pid < 0) return io_.stop();
+    signal_process(command_, SIGTERM);
     silence_.expires_after(end_max_);
     silence_.async_wait([this](error_code error) {
       // Its guards end the rest.
-      if (!error) signal_process(launch_, SIGKILL);
+      if (!error) signal_process(command_, SIGKILL);
     });
   }
 
@@ -140,13 +140,13 @@ class HostAgent {
     arguments.insert(arguments.end(), order.arguments.begin(), order.arguments.end());
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!nothing) return fail(Error::from_errno("/dev/null"));
-    auto launch = spawn_process({.executable = "/proc/self/exe",
-                                 .arguments = std::move(arguments),
-                                 .environment = std::move(environment),
-                                 .in = nothing.get()});
-    if (!launch) return fail(launch.error());
-    launch_ = std::move(*launch);
-    ended_.assign(::dup(launch_.pidfd.get()));
+    auto command = spawn_process({.executable = "/proc/self/exe",
+                                  .arguments = std::move(arguments),
+                                  .environment = std::move(environment),
+                                  .in = nothing.get()});
+    if (!command) return fail(command.error());
+    command_ = std::move(*command);
+    ended_.assign(::dup(command_.pidfd.get()));
     ended_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
       if (!error) end();
     });
@@ -170,22 +170,22 @@ class HostAgent {
   void pass_signals(int tries = 0) {
     while (!signals_.empty()) {
       const int signal = signals_.front();
-      if (tries < kTriesMax && !is_prepared(launch_.pid, signal)) {
+      if (tries < kTriesMax && !is_prepared(command_.pid, signal)) {
         retry_.expires_after(kBetweenTries);
         return retry_.async_wait([this, tries](error_code error) {
           if (!error) pass_signals(tries + 1);
         });
       }
       signals_.erase(signals_.begin());
-      signal_process(launch_, signal);
+      signal_process(command_, signal);
     }
   }
 
   void end() {
-    const auto how = look_at_end(launch_);
+    const auto how = look_at_end(command_);
     if (!how) return;
     status_ = exit_status(*how);
-    end_group(launch_);
+    end_group(command_);
     io_.stop();
   }
 
@@ -197,8 +197,8 @@ class HostAgent {
   asio::io_context io_{1};
   asio::posix::stream_descriptor in_;
   asio::steady_timer silence_;
-  asio::posix::stream_descriptor ended_;  // Readable once the launch has ended.
-  WorkerProcess launch_;
+  asio::posix::stream_descriptor ended_;  // Readable once the command has ended.
+  WorkerProcess command_;
   std::string bytes_;
   std::array<char, 256> controls_{};
   std::vector<int> signals_;  // Not passed on yet.

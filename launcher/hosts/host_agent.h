@@ -1,11 +1,12 @@
-// HostAgent is distrun on a host of `distrun launch --hosts`: it runs `distrun launch` there, with
-// the order that it reads from stdin.
+// HostAgent is distrun on a host of `--hosts`: it runs a command of distrun there, such as `distrun
+// launch`, with the order that it reads from stdin.
 //
-//     return run_host_agent();              // The exit status of that launch.
+//     return run_host_agent();              // The exit status of that command.
 //
-// The connection is a lifeline: when stdin ends, or brings nothing for kSilenceMax, the launch gets
-// SIGTERM, which ends its workers, and SIGKILL if it has not ended after HostOrder::end_max. If the
-// agent is killed, so is the launch. The launch does not read flags from variables of the host.
+// The connection is a lifeline: when stdin ends, or brings nothing for kSilenceMax, the command
+// gets SIGTERM, which ends its processes, and SIGKILL if it has not ended after HostOrder::end_max.
+// If the agent is killed, so is the command. The command does not read flags from variables of the
+// host.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The hosts of a run that `distrun launch` starts over ssh, as the user lists them.
+// The hosts of a run that distrun starts over ssh, as the user lists them.
 //
 //     auto hosts = parse_hosts("gpu[1-2]:8,me@login:4");
 //     // {"gpu1", "gpu1", "8"} {"gpu2", "gpu2", "8"} {"me@login", "login", "4"}

@@ -1,4 +1,4 @@
-// HostConnection is ssh to one host of `distrun launch --hosts`, and distrun's agent there.
+// HostConnection is ssh to one host of `--hosts`, and distrun's agent there.
 //
 //     HostConnection host(io, {.command = ssh, .read_program = …, .out = &out, .err = &err},
 //                         {.on_ready = …, .on_ended = …});

@@ -1,10 +1,10 @@
-// Runs a program on hosts, over ssh: the launcher of `distrun launch --hosts`.
+// Runs a command of distrun on hosts, over ssh: the launcher of `--hosts`.
 //
 //     const auto end = run_on_hosts({.hosts = hosts, .orders = orders, …}, options, environment);
 //     if (!end) return end.error();      // "gpu-2: ssh ended with exit code 255 before …"
 //     return *end;                       // The exit status.
 //
-// First every host gets ready; then all start. So if a host cannot be reached, no worker starts.
+// First every host gets ready; then all start. So if a host cannot be reached, nothing starts.
 // The distruns of the hosts are the nodes of an ordinary run, and decide together how it ends. This
 // process passes on signals and output, and keeps the connections alive.
 //

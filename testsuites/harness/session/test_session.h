@@ -19,6 +19,7 @@
 #include "testsuites/harness/report/console.h"
 #include "testsuites/harness/run/test_runner.h"
 #include "testsuites/harness/select/selection.h"
+#include "testsuites/harness/session/test_nodes.h"
 #include "testsuites/harness/session/test_plan.h"
 
 namespace distrun {
@@ -33,6 +34,7 @@ struct TestSessionOptions {
   bool list_as_json = false;
   std::string json, junit, html, trace;  // Files to write; empty for none.
   std::string history;                   // The file; empty for none.
+  std::optional<TestNodes> nodes;        // Of a run on several nodes.
   std::vector<int> end_signals;
   // After this time, it prints that hosts have not listed their tests.
   std::chrono::milliseconds hosts_patience = std::chrono::seconds(10);
