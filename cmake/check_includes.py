@@ -28,7 +28,7 @@ FOLDERS = {
     "backends": ["group", "shm/host", ("gloo", "nccl", "fake", "round_robin", "shm"), "hosts", "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["arguments", "agreement", "failure", "join", "mesh", ("averaging", "data", "ddp", "fsdp", "functional", "norm", "pipeline", "shard", "tensor", "trace"), ("checkpoint", "hooks", "optim")],
-    "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
+    "testsuites": ["harness/protocol", "harness/host", "harness/select", "harness/run", "harness/nodes", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "nccl", "selftest"],
     "cli": ["."],
 }

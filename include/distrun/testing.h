@@ -53,8 +53,8 @@
 //     }
 //
 // Each rank starts as follows:
-//   - RANK, LOCAL_RANK and WORLD_SIZE are set.  DISTRUN_INIT_METHOD names a file of this test, so
-//     init_process_group() works.
+//   - RANK, LOCAL_RANK and WORLD_SIZE are set.  DISTRUN_INIT_METHOD names a file of this test, or
+//     is env:// if the ranks run on several nodes, so init_process_group() works.
 //   - The current folder is an empty folder of this rank, which is also TMPDIR.
 //   - stdin is /dev/null, except with `distrun test --rank-under`.
 //   - The random seed (torch::manual_seed()) is the value of `distrun test --seed`, by default
@@ -99,23 +99,29 @@ class DistributedTest : public ::testing::Test {
   // first backend in TestNeeds::backends.
   static const std::string& backend();
 
-  // Returns the path of `name` in the folder that the ranks of this test share.  At the start, this
-  // folder contains the current folders of the ranks (rank_0, rank_1 and so on) and nothing else.
-  // Later it can also contain the file "init" (from init_process_group()), the file "places" (from
-  // rendezvous()), and the files of store().
+  // Returns the number of nodes on which the ranks of this test run.  It is 1 unless you start
+  // `distrun test` on several nodes (--nnodes, --hosts) and this test has several ranks.
+  static int nodes();
+
+  // Returns the path of `name` in the folder that the ranks of this test share.  With several
+  // nodes, only the ranks of one node share a folder.  At the start, this folder contains the
+  // current folders of the ranks (rank_0, rank_1 and so on) and nothing else. Later it can also
+  // contain the file "init" (from init_process_group()), the file "places" (from rendezvous()), and
+  // the files of store().
   static std::string shared_path(const std::string& name);
 
-  // Returns a c10d::FileStore that the ranks of this test share.  Ranks that pass the same name use
-  // the same file.  Within one rank, repeated calls with the same name return the same object.
+  // Returns a store that the ranks of this test share.  Ranks that pass the same name use the same
+  // keys.  Within one rank, repeated calls with the same name return the same object.  The store is
+  // a c10d::FileStore, or with several nodes a c10d::PrefixStore of a TCPStore.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Waits for all ranks.  rendezvous() uses a file and no collective.  Therefore, a rank may die as
-  // soon as its rendezvous() has returned, and rendezvous() still returns on the other ranks.  For
-  // another rendezvous in the same test, use another `place`.
+  // Waits for all ranks.  rendezvous() uses a store and no collective.  Therefore, a rank may die
+  // as soon as its rendezvous() has returned, and rendezvous() still returns on the other ranks.
+  // For another rendezvous in the same test, use another `place`.
   //
   // Blocks: until every rank has called rendezvous() with this `place`, at most five minutes.
   // Throws: c10::Error after five minutes.
-  // Cost: each rank reads the file every 10 ms.
+  // Cost: on one node, each rank reads a file every 10 ms.
   static void rendezvous(const std::string& place = "here");
 };
 

@@ -14,7 +14,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor,
                  {.ranks = 4, .backends = {"gloo", "shm"}}) {
   const auto two_devices = options();
   two_devices->timeout = std::chrono::seconds(5);
-  two_devices->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
+  two_devices->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface()));
   const auto group = create_gloo(two_devices);
 
   // Two collectives for each device.

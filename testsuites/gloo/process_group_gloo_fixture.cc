@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -37,9 +38,14 @@ c10::intrusive_ptr<c10d::Backend> make_backend(
 
 }  // namespace
 
+std::string ProcessGroupGlooTest::interface() {
+  const char* chosen = nodes() > 1 ? std::getenv("GLOO_SOCKET_IFNAME") : nullptr;
+  return chosen == nullptr ? "lo" : chosen;
+}
+
 ProcessGroupGlooTest::OptionsPtr ProcessGroupGlooTest::options(int threads) {
   auto options = ProcessGroupGloo::Options::create(kTimeout);
-  options->devices = {ProcessGroupGloo::createDeviceForInterface("lo")};
+  options->devices = {ProcessGroupGloo::createDeviceForInterface(interface())};
   options->threads = threads;
   return options;
 }

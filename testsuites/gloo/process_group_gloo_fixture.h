@@ -28,7 +28,10 @@ class ProcessGroupGlooTest : public DistributedTest {
  protected:
   using OptionsPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>;
 
-  // Timeout of 50 s, and a loopback device per connection.
+  // The network interface between the ranks: loopback, unless they are on several nodes.
+  static std::string interface();
+
+  // Timeout of 50 s, and a device of interface() per connection.
   static OptionsPtr options(int threads = 2);
 
   // All ranks, after a barrier.

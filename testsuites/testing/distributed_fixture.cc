@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -8,6 +10,8 @@
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/text/parse_number.h"
 #include "distrun/testing.h"
@@ -33,6 +37,24 @@ int number(const char* name) {
   const auto value = parse_number<int>(variable(name));
   if (!value) throw std::runtime_error(std::string(name) + " is not a number");
   return *value;
+}
+
+// Where ranks of several nodes meet.
+c10::intrusive_ptr<c10d::Store> store_of_nodes() {
+  static const auto store = [] {
+    const std::string address = variable(kTestStoreVariable);  // "[fe80::1]:4711"
+    const auto colon = std::min(address.rfind(':'), address.size());
+    const auto port =
+        parse_number<std::uint16_t>(address.substr(std::min(colon + 1, address.size())));
+    if (!port) throw std::runtime_error(address + " is not the address of a store");
+    std::string host = address.substr(0, colon);
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+    c10d::TCPStoreOptions options;
+    options.port = *port;
+    options.waitWorkers = false;
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  }();
+  return store;
 }
 
 }  // namespace
@@ -62,6 +84,12 @@ const std::string& DistributedTest::backend() {
   return value;
 }
 
+int DistributedTest::nodes() {
+  static const int value =
+      std::getenv(kTestNodesVariable) == nullptr ? 1 : number(kTestNodesVariable);
+  return value;
+}
+
 std::string DistributedTest::shared_path(const std::string& name) {
   return variable(kTestFolderVariable) + "/" + name;
 }
@@ -72,7 +100,11 @@ c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) 
   static std::map<std::string, c10::intrusive_ptr<c10d::Store>> stores;
   const std::lock_guard lock(mutex);
   auto& store = stores[name];
-  if (!store) store = c10::make_intrusive<c10d::FileStore>(shared_path(name), world_size());
+  if (!store && nodes() > 1) {
+    store = c10::make_intrusive<c10d::PrefixStore>("test/" + name, store_of_nodes());
+  } else if (!store) {
+    store = c10::make_intrusive<c10d::FileStore>(shared_path(name), world_size());
+  }
   return store;
 }
 

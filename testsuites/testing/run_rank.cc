@@ -18,6 +18,7 @@
 #include "common/crash/thrown.h"
 #include "common/text/parse_number.h"
 #include "distrun/record.h"
+#include "distrun/testing.h"
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/collectives.h"
 #include "testsuites/testing/early_operations.h"
@@ -132,6 +133,7 @@ int run_here(int, char**) {
   record_operation_times();
   const StackReporter reporter(*rank.channel);
   at::manual_seed(seed());
+  if (DistributedTest::nodes() > 1) DistributedTest::store();  // Its connection stays open.
   const Leftovers before = leftovers_now();
   bool passed = RUN_ALL_TESTS() == 0;
   if (passed && std::getenv(kTestIgnoreLeaksVariable) == nullptr)

@@ -21,12 +21,15 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {"OMP_NUM_THREADS", "1"},
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
+      {kTestNodesVariable, std::to_string(place.nodes)},
+      {kTestStoreVariable, place.nodes > 1 ? place.store_text : ""},
       {kTestBackendVariable, place.backend},
       {kTestSeedVariable, std::to_string(place.seed)},
   };
   if (place.store_port == 0) {
     variables["DISTRUN_INIT_METHOD"] = file_url(place.folder + "/init").value();
   } else {  // As in worker_environment.h.
+    variables["DISTRUN_INIT_METHOD"] = "env://";
     variables["GROUP_RANK"] = std::to_string(place.node);
     variables["GROUP_WORLD_SIZE"] = std::to_string(place.nodes);
     variables["ROLE_NAME"] = "default";

@@ -21,6 +21,8 @@ TEST(RankVariablesTest, NameTheRankAndTheRendezvous) {
   EXPECT_EQ(its["TMPDIR"], "/tmp/x/rank_3");
   EXPECT_EQ(its[kTestFolderVariable], "/tmp/x");
   EXPECT_EQ(its[kTestSeedVariable], "7");
+  EXPECT_EQ(its[kTestNodesVariable], "1");
+  EXPECT_EQ(its[kTestStoreVariable], "");
 }
 
 TEST(RankVariablesTest, NameTheNodeAndTheStore) {
@@ -36,7 +38,9 @@ TEST(RankVariablesTest, NameTheNodeAndTheStore) {
   EXPECT_EQ(its["MASTER_ADDR"], "fe80::1");
   EXPECT_EQ(its["MASTER_PORT"], "4711");
   EXPECT_EQ(its["DISTRUN_STORE"], "[fe80::1]:4711");
-  EXPECT_EQ(its.count("DISTRUN_INIT_METHOD"), 0u);
+  EXPECT_EQ(its["DISTRUN_INIT_METHOD"], "env://");
+  EXPECT_EQ(its[kTestNodesVariable], "2");
+  EXPECT_EQ(its[kTestStoreVariable], "[fe80::1]:4711");
 }
 
 TEST(RankVariablesTest, SayWhetherTheTestIsDebugged) {

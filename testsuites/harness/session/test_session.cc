@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/os/result_file.h"
+#include "launcher/outcome/run_end.h"
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/test_list_json.h"
@@ -26,7 +27,9 @@
 #include "testsuites/harness/report/result_json.h"
 #include "testsuites/harness/report/test_trace.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
+#include "testsuites/harness/session/node_session.h"
 #include "testsuites/harness/session/python_tests.h"
+#include "testsuites/harness/session/session_nodes.h"
 
 namespace distrun {
 
@@ -74,10 +77,42 @@ class Session {
     catch_signals();
     watch_guard();
     if (!options_.history.empty()) read_past();
+    if (options_.nodes) {
+      make_nodes();
+      if (const auto opened = nodes_->join(); !opened) return opened.error();
+    } else {
+      load();
+    }
+    io_.run();
+    end_ranks();
+    if (context_.on_end) context_.on_end(not_passed());
+    if (error_) return *error_;
+    return TestSessionEnd{status()};
+  }
+
+ private:
+  void make_nodes() {
+    nodes_.emplace(
+        io_, *options_.nodes, options_.runner.environment,
+        SessionNodes::Handlers{
+            .on_start = [this] { load(); },
+            .on_error =
+                [this](const Error& error) {
+                  error_ = error;
+                  io_.stop();
+                },
+            .on_signal = [this](int signal) { end_by_signal(signal); },
+            .on_loss = [this](const std::string& text) { node_lost(text); },
+            .on_end = [this](int status, const std::string& why) { nodes_ended(status, why); },
+            .on_notice = [this](const std::string& text) { tell(text); }});
+  }
+
+  void load() {
     auto runner = options_.runner;
     runner.keeps_all_results =
         std::any_of(reports_.begin(), reports_.end(),
                     [this](const Report& report) { return is_wanted(report); });
+    if (nodes_) nodes_->add_to(runner);
     runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
     tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
@@ -87,15 +122,21 @@ class Session {
       error_ = begun.error();
       finish();
     });
-    io_.run();
-    runner_.reset();
-    end_what_is_left();
-    if (context_.on_end) context_.on_end(not_passed());
-    if (error_) return *error_;
-    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_};
   }
 
- private:
+  // Tests that have not started cannot start any more.
+  void node_lost(const std::string& text) {
+    tell(text + "; no more tests start");
+    if (begun_.tests == 0) return finish();
+    runner_->stop(text);
+  }
+
+  void nodes_ended(int status, const std::string& why) {
+    if (!why.empty() && !error_ && begun_.tests == 0) error_ = Error{ErrorKind::kSystem, why};
+    if (!why.empty()) status_ = status;
+    io_.stop();
+  }
+
   // A report at the end of the run.
   struct Report {
     const char* name;  // As TestSessionContext::on_report says.
@@ -305,14 +346,20 @@ class Session {
         if (runner_) runner_->look();
         return wait_for_signal();
       }
-      if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
-      runner_->interrupt();
       wait_for_signal();
+      end_by_signal(signal);
     });
+  }
+
+  void end_by_signal(int signal) {
+    if (std::exchange(signal_, signal) != 0) return io_.stop();
+    if (begun_.tests == 0) return finish();
+    runner_->interrupt();
   }
 
   // Stops until the guard, which waits for this, or another process sends SIGCONT.
   void suspend() {
+    if (nodes_) return tell("a run on several nodes cannot be suspended");
     runner_->suspend([this] {
       ::raise(kSelfStop);
       runner_->continue_run();
@@ -335,9 +382,23 @@ class Session {
     });
   }
 
-  void finish() { io_.stop(); }
+  // The other nodes end with the same status.
+  void finish() {
+    if (!nodes_) return io_.stop();
+    asio::post(io_, [this] {
+      end_ranks();
+      nodes_->end(status());
+    });
+  }
 
-  void end_what_is_left() {
+  int status() const {
+    if (signal_ != 0) return 128 + signal_;
+    return error_ ? exit_status(*error_) : status_;
+  }
+
+  void end_ranks() {
+    if (std::exchange(has_ended_ranks_, true)) return;
+    runner_.reset();
     const auto interrupted = signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo;
     for (const auto& line :
          lines_about(kill_leaked_processes(std::chrono::seconds(30)), interrupted)) {
@@ -353,6 +414,7 @@ class Session {
   asio::posix::stream_descriptor guard_{io_};
   asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
+  std::optional<SessionNodes> nodes_;  // With several nodes.
   std::optional<TestRunner> runner_;
   std::array<Report, 4> reports_{{{"results.json", options_.json, result_json},
                                   {"junit.xml", options_.junit, junit_xml},
@@ -363,12 +425,14 @@ class Session {
   TestsBegun begun_;
   std::optional<Error> error_;
   int status_ = 0, signal_ = 0;
+  bool has_ended_ranks_ = false;
 };
 
 }  // namespace
 
 Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
                                         const TestSessionContext& context) {
+  if (options.nodes && options.nodes->node > 0) return run_node_session(options, context);
   return Session(options, context).run();
 }
 
