@@ -110,6 +110,8 @@ test-engines: engines launcher
 	@/usr/bin/python3 -B testsuites/engines/slurm_test.py --all --train-digits '$(wildcard $(BUILD)/examples/train_digits)' \
 	  --python '$(wildcard $(TORCH_PYTHON))' $(BUILD)/distrun
 	@/usr/bin/python3 -B testsuites/engines/ssh_test.py --all $(BUILD)/distrun
+	@if [ -x $(BUILD)/distrun-suites ]; then /usr/bin/python3 -B testsuites/engines/nodes_test.py --all $(BUILD)/distrun; \
+	 else echo "the tests of distrun test on several nodes need LibTorch: make build, then make test-engines"; fi
 	@/usr/bin/python3 -B testsuites/engines/check_test.py $(BUILD)/distrun
 	@for mpi in openmpi mpich; do /usr/bin/python3 -B testsuites/engines/mpi_test.py $(BUILD)/distrun $$mpi .deps/mpi-$$mpi; done
 	@/usr/bin/python3 -B testsuites/engines/kubernetes_test.py $(BUILD)/distrun .deps/kubernetes

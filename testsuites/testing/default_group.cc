@@ -28,11 +28,11 @@ void DefaultGroupTest::SetUp() {
   if (backend() == kNccl && !is_backend_available(kNccl)) {
     GTEST_SKIP() << "backend " << kNccl << " is not registered";
   }
-  ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  if (nodes() == 1) ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   if (backend() == kNccl && shares_gpus()) {
     // NCCL lets ranks of one host share no GPU, so each rank says that it has a host of its own.
     ::setenv("NCCL_HOSTID", ("host" + std::to_string(rank())).c_str(), 0);
-    ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    if (nodes() == 1) ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);
   }
   init_process_group(backend(), {.timeout = std::chrono::seconds(30)});
 }

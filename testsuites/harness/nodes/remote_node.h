@@ -1,7 +1,7 @@
 // RemoteNode is another machine of a run of tests, as node 0 sees it (test_node.h). The other
 // machine runs a NodeAgent.
 //
-//     RemoteNode node(io, {.number = 1, .name = "node 1 (gpu-1)", .programs = 2,
+//     RemoteNode node(io, {.name = "node 1 (gpu-1)", .host = "gpu-1", .programs = 2,
 //                          .send = [&](std::string text) { nodes.send_text(1, text); }}, handlers);
 //     node.take(text);                     // From the node: on_text of Nodes.
 //     node.lose("it has been silent for 15 s");
@@ -28,7 +28,7 @@ namespace distrun {
 class RemoteNode : public TestNode {
  public:
   struct Options {
-    std::string name;          // In messages.
+    std::string name, host;    // "node 1 (gpu-1)", "gpu-1"
     std::size_t programs = 1;  // Whose tests it runs, as node 0 does.
     std::function<void(std::string text)> send;
     std::function<void(int signal)> on_signal;           // It wants the tests to end.
@@ -41,6 +41,7 @@ class RemoteNode : public TestNode {
   // Nothing comes any more: the ranks on it have failed.
   void lose(const std::string& why);
 
+  const std::string& host() const override { return options_.host; }
   Result<void> start_all() override;
   std::optional<std::vector<LoadedTest>> tests() const override;
   bool is_ready(std::size_t program) const override { return programs_[program].ready; }

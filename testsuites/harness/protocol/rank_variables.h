@@ -17,7 +17,8 @@ std::string rank_mark(const std::string& text);
 
 // Shared by the ranks of a node.
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";
-// The number of nodes on which the ranks run; and, if there are several, the address of their store.
+// The number of nodes on which the ranks run; and, if there are several, the address of their
+// store.
 inline constexpr const char* kTestNodesVariable = "DISTRUN_TEST_NODES";
 inline constexpr const char* kTestStoreVariable = "DISTRUN_TEST_STORE";
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".

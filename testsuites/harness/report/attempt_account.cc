@@ -1,6 +1,7 @@
 #include "testsuites/harness/report/attempt_account.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,22 @@ std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_o
   return accounts;
 }
 
+// "ran on node 0 (gpu-0): ranks 0, 1\n"; empty with one node.
+std::string nodes_of(const AttemptResult& attempt) {
+  std::map<int, std::vector<int>> ranks;
+  std::map<int, std::string> hosts;
+  for (const RankResult& rank : attempt.ranks) {
+    if (rank.host.empty()) return "";
+    ranks[rank.node].push_back(rank.rank);
+    hosts[rank.node] = rank.host;
+  }
+  std::string text;
+  for (const auto& [node, its] : ranks) {
+    text += fmt::format("ran on node {} ({}): {}\n", node, hosts[node], list_of_ranks(its));
+  }
+  return text;
+}
+
 // The stacks of all ranks in one tree, under a line that the reason may contain.
 std::string places_of(const AttemptResult& attempt, WithOutput with_output) {
   const auto& [line, stacks] = attempt.where;
@@ -197,6 +214,7 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
   for (const Account& account : accounts_of(attempt, with_output)) {
     text += fmt::format("{}: {}", list_of_ranks(account.ranks), account.body);
   }
+  text += nodes_of(attempt);
   text += places_of(attempt, with_output);
   if (with_output == WithOutput::kNo) return text;
   const std::string output = merged_output_of(attempt);

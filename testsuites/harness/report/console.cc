@@ -90,7 +90,8 @@ void Console::show(std::string_view lines) {
 std::string Console::lines_of(const TestsBegun& event) {
   begun_ = event;
   running_ = true;
-  return fmt::format("running {}, at most {} at a time, seed {}\n", counted(event.tests, "test"),
+  return fmt::format("running {}{}, at most {} at a time, seed {}\n", counted(event.tests, "test"),
+                     event.nodes > 1 ? fmt::format(" on {} nodes", event.nodes) : "",
                      counted(event.jobs, "rank"), event.seed);
 }
 

@@ -49,20 +49,24 @@ Json json_of(const Collective& collective) {
 }
 
 Json json_of(const RankResult& rank, WallTime origin) {
-  return {{"rank", rank.rank},
-          {"status", text_of(rank.status)},
-          {"assertions", rank.assertions},
-          {"failures", list_of(rank.failures, origin)},
-          {"skip_reason", rank.skip_reason},
-          {"end", rank.end},
-          {"stands_at", rank.stands_at},
-          {"output", rank.output},
-          {"began_s", seconds_after(origin, rank.began)},
-          {"ended_s", seconds_after(origin, rank.ended)},
-          {"operations", list_of(rank.times.operations, origin)},
-          {"operations_left_out", rank.times.left_out},
-          {"leaked_processes", rank.leaked},
-          {"collectives", list_of(rank.collectives)}};
+  Json json = {{"rank", rank.rank},
+               {"status", text_of(rank.status)},
+               {"assertions", rank.assertions},
+               {"failures", list_of(rank.failures, origin)},
+               {"skip_reason", rank.skip_reason},
+               {"end", rank.end},
+               {"stands_at", rank.stands_at},
+               {"output", rank.output},
+               {"began_s", seconds_after(origin, rank.began)},
+               {"ended_s", seconds_after(origin, rank.ended)},
+               {"operations", list_of(rank.times.operations, origin)},
+               {"operations_left_out", rank.times.left_out},
+               {"leaked_processes", rank.leaked},
+               {"collectives", list_of(rank.collectives)}};
+  if (rank.host.empty()) return json;
+  json["node"] = rank.node;
+  json["host"] = rank.host;
+  return json;
 }
 
 Json json_of(const AttemptResult& attempt, WallTime begin_of_run) {
@@ -119,6 +123,7 @@ std::string result_json(const TestsBegun& begun, const TestsEnded& ended) {
   const Json run = {{"summary", json_of(ended.summary)},
                     {"began", rfc3339(begun.at)},
                     {"host", begun.host},
+                    {"nodes", begun.nodes},
                     {"seed", begun.seed},
                     {"jobs", begun.jobs},
                     {"binaries", begun.binaries}};

@@ -27,6 +27,7 @@ TEST(ResultJsonTest, StartsWithTheSummaryAndTheRun) {
  "summary": {"passed":3,"failed":1,"skipped":2,"flaky":1,"not_run":4,"seconds":1.25},
  "began": "2025-01-01T00:00:00.000Z",
  "host": "node7",
+ "nodes": 1,
  "seed": 18446744073709551615,
  "jobs": 4,
  "binaries": ["a","b"],

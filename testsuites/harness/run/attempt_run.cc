@@ -63,6 +63,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   asio::steady_timer deadline;
   std::unique_ptr<StoreServer> store;  // Of a program, or of several nodes.
   std::vector<RankBlock> blocks;       // Of each part.
+  std::vector<std::string> hosts;      // By node.
   std::vector<std::shared_ptr<AttemptPart>> parts;
   int noted = 0;            // Ended or failed ranks.
   PartView seen;            // The ranks that did not end.
@@ -84,6 +85,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   void make_parts(const std::vector<TestNode*>& nodes) {
     blocks = rank_spread(options.ranks, static_cast<int>(nodes.size()));
+    for (const TestNode* node : nodes) hosts.push_back(node->host());
     const auto opened = open_store();
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       PartOptions its{.test = options.test,
@@ -284,6 +286,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     Whereabouts where = where_of(std::move(seen));
     if (!where.stacks.empty()) where.stacks += connections;
     AttemptResult result = judge(options.test, std::move(facts), interrupted, where.line);
+    if (has_several_nodes()) {
+      for (RankResult& rank : result.ranks) {
+        rank.node = static_cast<int>(index_of(rank.rank));
+        rank.host = hosts[static_cast<std::size_t>(rank.node)];
+      }
+    }
     result.where = std::move(where);
     result.attempt = options.attempt;
     result.began = begun_at;

@@ -10,6 +10,7 @@ namespace distrun {
 
 LocalNode::LocalNode(boost::asio::io_context& io, Options options, Handlers handlers)
     : io_(io),
+      host_(std::move(options.host)),
       folder_(std::move(options.folder)),
       handlers_(std::move(handlers)),
       variables_(std::move(options.variables)),

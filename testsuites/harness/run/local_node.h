@@ -26,6 +26,7 @@ class LocalNode : public TestNode {
  public:
   struct Options {
     HostPool::Options hosts;
+    std::string host;                                   // This machine's name.
     std::string folder;                                 // For temporary files.
     std::map<std::string, std::string> variables = {};  // More for each rank.
   };
@@ -34,6 +35,8 @@ class LocalNode : public TestNode {
   ~LocalNode() override;
   LocalNode(const LocalNode&) = delete;
   LocalNode& operator=(const LocalNode&) = delete;
+
+  const std::string& host() const override { return host_; }
 
   // REQUIRES: is_ready(program).
   const std::vector<TestInfo>& tests_of(std::size_t program) const {
@@ -57,7 +60,7 @@ class LocalNode : public TestNode {
   std::shared_ptr<LocalPart> part_of(std::uint64_t key) const;
 
   boost::asio::io_context& io_;
-  const std::string folder_;
+  const std::string host_, folder_;
   const Handlers handlers_;
   const std::map<std::string, std::string> variables_;
   LeakedRankProcesses leaked_;

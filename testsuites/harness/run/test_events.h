@@ -40,6 +40,8 @@ enum class TestStatus {
 
 struct RankResult {
   int rank = 0;
+  int node = 0;
+  std::string host;  // The node's name; empty if the attempt runs on one node.
   RankStatus status = RankStatus::kPassed;
   int assertions = 0;  // Passed and failed.
   std::vector<AssertionFailure> failures;
@@ -90,7 +92,8 @@ struct TestsSummary {
 };
 
 struct TestsBegun {
-  int tests = 0;         // Selected tests, times --repeat.
+  int tests = 0;  // Selected tests, times --repeat.
+  int nodes = 1;
   int jobs = 0;          // Ranks at a time.
   int repetitions = 1;   // --repeat.
   int attempts_max = 1;  // 1 + --retries.

@@ -36,6 +36,8 @@ class TestNode {
 
   virtual ~TestNode() = default;
 
+  virtual const std::string& host() const = 0;  // Its name.
+
   virtual Result<void> start_all() = 0;
   // The tests of all programs, in order; nullopt until all hosts are ready.
   virtual std::optional<std::vector<LoadedTest>> tests() const = 0;

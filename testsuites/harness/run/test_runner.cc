@@ -41,6 +41,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                                      .keeps_terminal = options.rank_under.has_value(),
                                      .ready_timeout = options.host_timeout,
                                      .losses_max = options.host_losses_max},
+                           .host = options.host,
                            .folder = options.folder,
                            .variables = options.variables},
         handlers(0)));

@@ -40,6 +40,7 @@ class TestRunner {
     std::vector<std::string> programs;
     std::vector<std::string> command = {};  // As in HostPool::Options.
     Environment environment;
+    std::string host;    // This machine's name, which matters with several nodes.
     std::string folder;  // For temporary files.
     int jobs = 1;        // Ranks at a time.
     int attempts_max = 1;

@@ -86,6 +86,7 @@ class NodeSession {
                       .environment = its.environment,
                       .ready_timeout = its.host_timeout,
                       .losses_max = its.host_losses_max},
+            .host = place_.host,
             .folder = its.folder,
             .variables = interface_variables(nodes_->own_address(), its.environment)},
         NodeAgent::Handlers{
@@ -109,6 +110,7 @@ class NodeSession {
   }
 
   void report_failure(const NodesVerdict& verdict) {
+    has_failed_ = true;
     nodes_->report(NodeFailed{.attempt = attempt_, .may_restart = false, .verdict = verdict});
   }
 
@@ -117,14 +119,22 @@ class NodeSession {
     end_ranks();
     const NodesVerdict& verdict = stop.verdict;
     status_ = verdict.status;
-    if (!verdict.is_of_node_0) tell(describe(verdict) + "; the tests ended");
+    const bool is_about_this_node = verdict.node == place_.node && !has_failed_;
+    if (!verdict.is_of_node_0 || is_about_this_node) tell(describe(verdict) + "; the tests ended");
     nodes_->report(NodeStopped{attempt_});
-    if (!verdict.is_of_node_0) io_.stop();
+    leave();
   }
 
   void take(const FinishNode& finish) {
     status_ = finish.verdict.status;
-    io_.stop();
+    leave();
+  }
+
+  // The loop ends when all that was sent has arrived.
+  void leave() {
+    nodes_->close();
+    signals_.cancel();
+    guard_.cancel();
   }
 
   // What the ranks have left. Empty after the first call.
@@ -152,7 +162,7 @@ class NodeSession {
   // The first signal asks node 0 to end the tests; the second ends this node.
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;
+      if (error) return;  // leave()
       wait_for_signal();
       if (signal == SIGUSR1 || signal == SIGTSTP) return;
       if (std::exchange(signal_, signal) != 0) return end_by_signal();
@@ -187,6 +197,7 @@ class NodeSession {
   std::unique_ptr<Nodes> nodes_;
   std::optional<NodeAgent> agent_;
   std::optional<Error> error_;
+  bool has_failed_ = false;
   int attempt_ = 0, status_ = kExitInternal, signal_ = 0;
 };
 

@@ -125,6 +125,7 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void add_to(TestRunner::Options& options) {
+    options.host = place.host;
     options.store_host = listens_at;
     options.store_address = place.address.host;
     options.variables = interface_variables(made.nodes->own_address(), environment);
@@ -144,6 +145,7 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
         io,
         RemoteNode::Options{
             .name = name,
+            .host = node.host,
             .programs = programs,
             .send = [this, number = node.node](
                         std::string text) { made.nodes->send_text(number, std::move(text)); },

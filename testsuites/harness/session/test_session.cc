@@ -192,6 +192,7 @@ class Session {
     for (const TestPlan::Turn& turn : plan.turns) ++owed_[plan.tests[turn.test].test.id];
     happened(
         TestsBegun{.tests = static_cast<int>(plan.turns.size()),
+                   .nodes = options_.nodes ? options_.nodes->nodes : 1,
                    .jobs = plan.jobs,
                    .repetitions = options_.plan.repeat,
                    .attempts_max = options_.runner.attempts_max,
