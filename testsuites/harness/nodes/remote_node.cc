@@ -14,11 +14,11 @@ RemoteNode::RemoteNode(boost::asio::io_context& io, Options options, Handlers ha
       programs_(options_.programs) {}
 
 void RemoteNode::send(const TestOrder& order) {
-  if (!is_lost_) options_.send(to_text(order));
+  if (lost_.empty()) options_.send(to_text(order));
 }
 
 void RemoteNode::take(const std::string& text) {
-  if (is_lost_) return;
+  if (!lost_.empty()) return;
   auto report = parse_test_report(text);
   if (!report) return options_.on_garbage(report.error());
   std::visit([this](auto& what) { take(std::move(what)); }, *report);
@@ -64,11 +64,11 @@ void RemoteNode::take(PartEnded ended) {
 }
 
 void RemoteNode::lose(const std::string& why) {
-  if (std::exchange(is_lost_, true)) return;
-  const std::string text = options_.name + " is lost: " + why;
-  for (Program& program : programs_) program.given_up = text;
+  if (!lost_.empty()) return;
+  lost_ = options_.name + " is lost: " + why;
+  for (Program& program : programs_) program.given_up = lost_;
   for (const auto& [key, weak] : parts_) {
-    if (const auto part = weak.lock()) part->node_lost(text);
+    if (const auto part = weak.lock()) part->node_lost(lost_);
   }
 }
 
@@ -99,7 +99,7 @@ void RemoteNode::end(std::size_t program) {
 
 void RemoteNode::end_all() {
   send(EndTests{});
-  is_lost_ = true;
+  lost_ = "the tests have ended";
 }
 
 std::shared_ptr<AttemptPart> RemoteNode::make_part(PartOptions options, PartHandlers handlers) {
@@ -108,6 +108,7 @@ std::shared_ptr<AttemptPart> RemoteNode::make_part(PartOptions options, PartHand
   auto part = std::make_shared<RemotePart>(io_, std::move(options), std::move(handlers),
                                            [this](const TestOrder& order) { send(order); });
   parts_[key] = part;
+  if (!lost_.empty()) part->node_lost(lost_);
   return part;
 }
 

@@ -74,7 +74,7 @@ class RemoteNode : public TestNode {
   const Handlers handlers_;
   std::vector<Program> programs_;
   std::map<std::uint64_t, std::weak_ptr<RemotePart>> parts_;
-  bool is_lost_ = false;
+  std::string lost_;  // Why; empty if it is not.
 };
 
 }  // namespace distrun

@@ -86,13 +86,17 @@ void is_killed_while_it_tells(const Rank& rank) {
   ::raise(SIGKILL);
 }
 
-// Rank 1 fails; the others report their places when asked.
-void hangs_and_says_where(const Rank& rank) {
-  if (rank.is_second()) return rank.fails();
+void hangs_and_tells(const Rank& rank) {
   sigset_t asked;
   ::sigemptyset(&asked);
   ::sigaddset(&asked, where_signal());
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n", {}});
+}
+
+// Rank 1 fails; the others report their places when asked.
+void hangs_and_says_where(const Rank& rank) {
+  if (rank.is_second()) return rank.fails();
+  hangs_and_tells(rank);
 }
 
 // Like a rank in an interruptible sleep.
@@ -274,6 +278,22 @@ void holds_a_place(const Rank& rank) {
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(CollectiveTold{"in a barrier"});
 }
 
+void fails(const Rank& rank) {
+  rank.fails();
+  rank.is_done();
+}
+
+void skips(const Rank& rank) {
+  rank.tell(SkipAsked{"on purpose"});
+  rank.is_done();
+}
+
+// The first does nothing wrong.
+template <void (*kBehaviour)(const Rank&)>
+void the_second(const Rank& rank) {
+  rank.is_second() ? kBehaviour(rank) : rank.is_done();
+}
+
 struct FakeTest {
   const char* name;
   Behaviour run;
@@ -329,6 +349,12 @@ const FakeTest kTests[] = {
     {"waits_for_another", waits_for_another},
     {"lets_another_go", lets_another_go},
     {"holds_a_place", holds_a_place, {.ranks = 2}},
+    // On two nodes, the second rank is on the other node.
+    {"has_a_second_that_fails", the_second<fails>, {.ranks = 2}},
+    {"has_a_second_that_hangs", the_second<hangs_and_tells>, {.ranks = 2}},
+    {"has_a_second_that_kills_its_host", the_second<kills_its_host>, {.ranks = 2}},
+    {"has_a_second_that_leaves_a_process", the_second<leaves_its_output_open>, {.ranks = 2}},
+    {"has_a_second_that_skips", the_second<skips>, {.ranks = 2}},
 };
 
 std::string id_of(const FakeTest& test) { return std::string("fake.Rank.") + test.name; }

@@ -1,7 +1,5 @@
 #include "testsuites/harness/test/forked_agent.h"
 
-#include <csignal>
-
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
@@ -22,7 +20,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 // Calls `take` for each line, and `end` at the end.
-void read_lines(asio::posix::stream_descriptor& socket, std::string& received,
+void read_lines(asio::local::stream_protocol::socket& socket, std::string& received,
                 const std::function<void(const std::string&)>& take,
                 const std::function<void()>& end) {
   asio::async_read_until(socket, asio::dynamic_buffer(received), '\n',
@@ -39,7 +37,7 @@ void read_lines(asio::posix::stream_descriptor& socket, std::string& received,
 [[noreturn]] void run_agent(int fd, const LocalNode::Options& options) {
   if (!become_subreaper()) ::_exit(125);
   asio::io_context io;
-  asio::posix::stream_descriptor socket(io, fd);
+  asio::local::stream_protocol::socket socket(io, asio::local::stream_protocol(), fd);
   {
     NodeAgent agent(io, options,
                     {.send =
@@ -71,7 +69,7 @@ ForkedAgent::ForkedAgent(asio::io_context& io, const LocalNode::Options& options
     run_agent(ends[1], options);
   }
   ::close(ends[1]);
-  socket_.assign(ends[0]);
+  socket_.assign(asio::local::stream_protocol(), ends[0]);
   receive();
 }
 
@@ -96,7 +94,5 @@ void ForkedAgent::send(const std::string& text) {
   error_code ignored;
   asio::write(socket_, asio::buffer(text + '\n'), ignored);
 }
-
-void ForkedAgent::kill() { ::kill(pid_, SIGKILL); }
 
 }  // namespace distrun::testing

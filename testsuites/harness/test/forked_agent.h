@@ -3,7 +3,7 @@
 //     ForkedAgent agent(io, {.hosts = {.programs = {FAKE_TEST_HOST}, …}, .folder = folder});
 //     agent.on_text = [&](const std::string& text) { node.take(text); };
 //     agent.send(text);
-//     agent.kill();
+//     agent.end();
 //
 // It forks in its constructor, and waits for the process in its destructor.
 #pragma once
@@ -12,7 +12,7 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <sys/types.h>
 
 #include "testsuites/harness/run/local_node.h"
@@ -27,7 +27,6 @@ class ForkedAgent {
   ForkedAgent& operator=(const ForkedAgent&) = delete;
 
   void send(const std::string& text);
-  void kill();
   // Its process and those of its ranks are gone when this returns.
   void end();
 
@@ -37,7 +36,7 @@ class ForkedAgent {
  private:
   void receive();
 
-  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::local::stream_protocol::socket socket_;
   std::string received_;
   pid_t pid_ = -1;
 };
