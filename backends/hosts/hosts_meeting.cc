@@ -47,8 +47,11 @@ void HostsMeeting::join_host() {
   host_ = ShmMeeting::hold(of_host, CanSpanHosts::kNo).join();
 }
 
+// Without a name, so that what the leaders do does not count as collectives of the group.
 BackendRequest HostsMeeting::leaders() const {
-  return part(map_.leaders(), map_.my_host(), "leaders");
+  BackendRequest leaders = part(map_.leaders(), map_.my_host(), "leaders");
+  leaders.group_name.clear();
+  return leaders;
 }
 
 BackendRequest HostsMeeting::all() const {

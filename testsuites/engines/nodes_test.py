@@ -121,6 +121,13 @@ class NodesTest(unittest.TestCase):
         self.assertEqual({rank["host"] for test in several for rank in test["ranks"]}, {"a", "b"})
         self.assert_nothing_left()
 
+    def test_shm_works_between_hosts(self):
+        names = ["gloo", "join"] if self.all else ["gloo.CommTest"]
+        (status, out, err), other = self.run_on_nodes("--backend", "shm", *names)
+        self.assertEqual((status, err), (0, ""), out)
+        self.assertEqual(other, (0, "", ""))
+        self.assertIn(" 0 failed", out)
+
     def test_ranks_are_divided_and_know_their_place(self):
         tell = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR $GLOO_SOCKET_IFNAME"'
         (status, out, err), other = self.run_on_nodes("--show-output", "--nproc", "3", "--", "sh", "-c", tell)

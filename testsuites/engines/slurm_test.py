@@ -128,6 +128,25 @@ class SlurmTest(unittest.TestCase):
             self.assertNotIn("rank", done.stderr)
             self.assertNotIn("OMP_NUM_THREADS", done.stderr, "distrun's own value")
 
+    def test_tests_run_on_all_nodes(self):
+        done = self.cluster.run(*self.srun("--nodes", 2, "--ntasks-per-node", 1), DISTRUN, "test", "--show-output", "--nproc", "4",
+                                "--", "sh", "-c", PLACE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(sorted(re.findall(r"\d/4 .*", done.stdout)), [f"{rank}/4 {rank % 2}/2 {rank // 2}/2 n0" for rank in range(4)])
+        self.assert_one_summary(done.stdout, "(?m)^1 passed, 0 failed, 0 skipped$")
+
+    def test_tests_that_fail_on_another_node_are_told_once(self):
+        done = self.cluster.run(*self.srun("--nodes", 2, "--ntasks-per-node", 1), DISTRUN, "test", "--nproc", "2",
+                                "--", "sh", "-c", 'exit "$RANK"')
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assert_one_summary(done.stdout, "(?m)^0 passed, 1 failed, 0 skipped$")
+        self.assert_one_summary(done.stdout, "(?m)^FAIL .*: rank 1 failed: exit code 1$")
+
+    def test_tests_want_one_task_on_each_node(self):
+        done = self.cluster.run(*self.srun("--nodes", 2, "--ntasks", 3), DISTRUN, "test", "--", "true")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assert_one_summary(done.stderr, "--ntasks-per-node=1")
+
     def test_a_task_alone_runs_on_its_node(self):
         done = self.cluster.run(*self.srun("--ntasks", 1), *self.launch("--nproc-per-node", "2", program=PLACE))
         self.assertEqual(sorted(done.stdout.splitlines()), ["0/2 0/2 0/1 127.0.0.1", "1/2 1/2 0/1 127.0.0.1"], done.stderr)
