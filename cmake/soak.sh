@@ -15,7 +15,7 @@
 #   jitter     a run with uneven steps, which --hang-after must not stop
 #   collectives, collectives-python  ranks that are missing, late, or have other values
 #   nodes      the same on two nodes
-#   engines    runs in a Slurm and on hosts, broken at random: ranks and distruns killed, nodes frozen, jobs cancelled, hosts cut off
+#   engines    runs in a Slurm and on hosts, broken at random: ranks and distruns killed, nodes frozen, jobs cancelled, hosts cut off; tests on two nodes
 #   shm        random collectives of the backends shm and gloo; with 16 ranks, also messages and random groups
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy, and repeats tests half as often.
@@ -47,10 +47,10 @@ repeat() {
 }
 
 launcher() {
-  repeat '^cli_test|LeakedRankProcesses|SupervisorLoop|RecordTest|NodesTest|SilentNodes|OtherPrograms|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder'
+  repeat '^cli_test|LeakedRankProcesses|SupervisorLoop|RecordTest|NodesTest|SilentNodes|OtherPrograms|NodesTogether|NodeChannel|NodeTexts|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder'
 }
 runner() {
-  repeat '^selftest_test'
+  repeat '^selftest_test|RemoteNodeTest'
   [ ! -x "$build/distrun-suites" ] || "$build/distrun" test --repeat "$times" | grep -v '^PASS '
 }
 of_ddp='^(ddp|ddp_zero_hook|comm_hooks|zero_redundancy|averaging|apply_optimizer_in_backward)_multirank_test'
@@ -107,7 +107,8 @@ nodes() { repeat '^followed_test.nodes' -C soak; }
 engines() {
   local status=0
   /usr/bin/python3 -B testsuites/engines/slurm_rounds.py --rounds "$times" "$build/distrun" || status=$?
-  [ $status = 77 ] || return $status
+  [ $status = 77 ] || [ $status = 0 ] || return $status
+  repeat '^engines_test.nodes'
 }
 jitter() {
   if [ -z "$python" ]; then

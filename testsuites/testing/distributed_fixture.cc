@@ -46,7 +46,7 @@ c10::intrusive_ptr<c10d::Store> store_of_nodes() {
     const auto colon = std::min(address.rfind(':'), address.size());
     const auto port =
         parse_number<std::uint16_t>(address.substr(std::min(colon + 1, address.size())));
-    if (!port) throw std::runtime_error(address + " is not the address of a store");
+    if (!port) throw std::runtime_error(std::string(kTestStoreVariable) + " is not an address");
     std::string host = address.substr(0, colon);
     if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
     c10d::TCPStoreOptions options;

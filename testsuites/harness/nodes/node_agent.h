@@ -14,7 +14,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "testsuites/harness/nodes/node_texts.h"
+#include "testsuites/harness/nodes/test_orders.h"
 #include "testsuites/harness/run/local_node.h"
 
 namespace distrun {
@@ -33,7 +33,7 @@ class NodeAgent {
   NodeAgent& operator=(const NodeAgent&) = delete;
 
   void take(const std::string& text);
-  // The user or an engine wants the tests to end.
+  // The user or an engine ends the tests.
   void signaled(int signal);
 
  private:

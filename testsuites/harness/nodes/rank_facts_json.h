@@ -1,4 +1,4 @@
-// What a node knows about a rank, as JSON.
+// The facts about a rank (verdict.h) and the view of a part (attempt_part.h) as JSON.
 //
 // Reading throws std::exception if the JSON is something else. Pure.
 #pragma once

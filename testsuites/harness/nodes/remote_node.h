@@ -6,7 +6,7 @@
 //     node.take(text);                     // From the node: on_text of Nodes.
 //     node.lose("it has been silent for 15 s");
 //
-// What the node sends is checked before it is believed. Threads: only the thread of `io`.
+// It checks the texts of the node before it believes them. Threads: only the thread of `io`.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "testsuites/harness/nodes/node_texts.h"
 #include "testsuites/harness/nodes/remote_part.h"
+#include "testsuites/harness/nodes/test_orders.h"
 #include "testsuites/harness/run/test_node.h"
 
 namespace distrun {
@@ -31,7 +31,7 @@ class RemoteNode : public TestNode {
     std::string name, host;    // "node 1 (gpu-1)", "gpu-1"
     std::size_t programs = 1;  // Whose tests it runs, as node 0 does.
     std::function<void(std::string text)> send;
-    std::function<void(int signal)> on_signal;           // It wants the tests to end.
+    std::function<void(int signal)> on_signal;           // The node got it, and the tests end.
     std::function<void(const Error& error)> on_garbage;  // It sends something else.
   };
 

@@ -12,7 +12,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "testsuites/harness/nodes/node_texts.h"
+#include "testsuites/harness/nodes/test_orders.h"
 #include "testsuites/harness/run/attempt_part.h"
 
 namespace distrun {

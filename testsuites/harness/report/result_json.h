@@ -2,8 +2,8 @@
 //
 //     {"summary": {"passed": 1, "failed": 1, "skipped": 0, "flaky": 0, "not_run": 0,
 //                  "seconds": 1.2},
-//      "began": "2026-03-01T12:00:00.000Z", "host": "node7", "seed": 7, "jobs": 4,
-//      "binaries": ["build/distrun-suites"],
+//      "began": "2026-03-01T12:00:00.000Z", "host": "node7", "nodes": 1, "seed": 7,
+//      "jobs": 4, "binaries": ["build/distrun-suites"],
 //      "tests": [{"id": "gloo.CommTest.test_sum", "status": "failed", "seconds": 0.123,
 //                 "reason": "rank 1 failed: …", "file": "comm.cc", "line": 12, "repetition": 0,
 //                 "backend": "gloo", "repeat_command": "distrun test gloo.CommTest.test_sum",
@@ -27,8 +27,8 @@
 // Each test is one line. test_events.h defines the fields, and its text_of() the words for a
 // status. "attempt", "culprits", "where", "stacks" and "ranks" describe the last attempt; if
 // nothing was started, "attempt" is 0 and "ranks" is empty. "where" and "stacks" are empty unless
-// ranks hung: the place of each rank in one line, and the stacks of all ranks in one tree. Invalid
-// UTF-8 becomes U+FFFD.
+// ranks hung: the place of each rank in one line, and the stacks of all ranks in one tree. A rank
+// has "node" and "host" if its attempt runs on several nodes. Invalid UTF-8 becomes U+FFFD.
 //
 // Times: an attempt's "began_s" is in seconds since the run began; those of its ranks are in
 // seconds since the attempt began.  An operation is a collective, send or receive: its name,

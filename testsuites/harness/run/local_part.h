@@ -28,7 +28,7 @@ namespace distrun {
 
 class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalPart> {
  public:
-  // What the parts on this machine share; outlives them, except that `host` may be lost.
+  // Shared by the parts on this machine; outlives them, except that `host` may be lost.
   struct Place {
     TestHostProcess& host;
     LeakedRankProcesses& leaked;

@@ -137,7 +137,7 @@ class NodeSession {
     guard_.cancel();
   }
 
-  // What the ranks have left. Empty after the first call.
+  // Returns lines about processes that the ranks have left; none after the first call.
   std::vector<std::string> end_ranks() {
     if (!agent_) return {};
     agent_.reset();

@@ -69,7 +69,7 @@ struct PartEnded {
   std::uint64_t key = 0;
   std::vector<RankFacts> facts;
 };
-struct NodeSignaled {  // The user or an engine wants the tests to end.
+struct NodeSignaled {  // The user or an engine ends the tests.
   int signal = 0;
 };
 using TestReport = std::variant<HostReport, RankReport, PartReport, PartEnded, NodeSignaled>;

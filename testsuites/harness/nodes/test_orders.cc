@@ -1,4 +1,4 @@
-#include "testsuites/harness/nodes/node_texts.h"
+#include "testsuites/harness/nodes/test_orders.h"
 
 #include <exception>
 #include <stdexcept>

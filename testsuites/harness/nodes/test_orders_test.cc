@@ -1,4 +1,4 @@
-#include "testsuites/harness/nodes/node_texts.h"
+#include "testsuites/harness/nodes/test_orders.h"
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ T report_again(const T& report) {
   return std::get<T>(*parsed);
 }
 
-TEST(NodeTextsTest, APartArrivesWithAllItsOptions) {
+TEST(TestOrdersTest, APartArrivesWithAllItsOptions) {
   const PartOptions sent{.test = {.id = "gloo.CommTest.test_sum",
                                   .needs = {.ranks = 4, .expected_ends = {{1, KilledBy{9}}}}},
                          .program = 1,
@@ -61,7 +61,7 @@ TEST(NodeTextsTest, APartArrivesWithAllItsOptions) {
   EXPECT_EQ(got.problem, "no port");
 }
 
-TEST(NodeTextsTest, OrdersArrive) {
+TEST(TestOrdersTest, OrdersArrive) {
   order_again(StartHosts{});
   order_again(EndTests{});
   const auto task = order_again(HostTask{HostTask::Kind::kEnd, 3});
@@ -73,7 +73,7 @@ TEST(NodeTextsTest, OrdersArrive) {
   EXPECT_THAT(order.ranks, ElementsAre(2, 3));
 }
 
-TEST(NodeTextsTest, FactsAboutARankArrive) {
+TEST(TestOrdersTest, FactsAboutARankArrive) {
   RankFacts sent;
   sent.end = KilledBy{11};
   sent.crashed_in = "load (my_test.py:12)";
@@ -114,7 +114,7 @@ TEST(NodeTextsTest, FactsAboutARankArrive) {
   EXPECT_FALSE(ended.facts[1].was_ended);
 }
 
-TEST(NodeTextsTest, WhatRanksAreDoingArrives) {
+TEST(TestOrdersTest, WhatRanksAreDoingArrives) {
   const PartView sent{
       .stacks = {{.rank = 2,
                   .processes = {{.pid = 5,
@@ -136,7 +136,7 @@ TEST(NodeTextsTest, WhatRanksAreDoingArrives) {
   EXPECT_THAT(got.view.asked, ElementsAre(2));
 }
 
-TEST(NodeTextsTest, OtherReportsArrive) {
+TEST(TestOrdersTest, OtherReportsArrive) {
   const auto host = report_again(HostReport{HostReport::Kind::kGivenUp, 1, "too often"});
   EXPECT_EQ(host.kind, HostReport::Kind::kGivenUp);
   EXPECT_EQ(host.program, 1u);
@@ -148,7 +148,7 @@ TEST(NodeTextsTest, OtherReportsArrive) {
   EXPECT_EQ(report_again(NodeSignaled{15}).signal, 15);
 }
 
-TEST(NodeTextsTest, TextsAreAsciiAlsoIfOutputIsNot) {
+TEST(TestOrdersTest, TextsAreAsciiAlsoIfOutputIsNot) {
   RankFacts facts;
   facts.output = "caf\xc3\xa9 \xff";
   const std::string text = to_text(TestReport(PartEnded{1, {facts}}));
@@ -157,7 +157,7 @@ TEST(NodeTextsTest, TextsAreAsciiAlsoIfOutputIsNot) {
             "caf\xc3\xa9 \xef\xbf\xbd");
 }
 
-TEST(NodeTextsTest, OtherTextsAreRefused) {
+TEST(TestOrdersTest, OtherTextsAreRefused) {
   for (const char* text :
        {"", "{", "[]", R"({"order": "dance"})", R"({"order": "part", "kind": 99, "key": 1})",
         R"({"order": "host", "kind": -1, "program": 0})", R"({"report": "rank"})"}) {
