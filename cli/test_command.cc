@@ -336,7 +336,7 @@ void TestCommand::check(const Environment& environment) {
   options_.runner.attempts_max = 1 + retries_;
   options_.runner.keeps_order = options_.plan.shuffle;
   const Machine machine = this_machine(environment);
-  options_.plan.cpus = std::max(machine.cpus, 1);
+  options_.plan.cpus = std::max(machine.cpus, 1) * (options_.nodes ? options_.nodes->nodes : 1);
   options_.plan.gpus = machine.gpus;
   options_.plan.share_gpus = environment.get("DISTRUN_SHARE_GPUS") == "1";
 }

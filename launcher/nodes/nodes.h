@@ -14,6 +14,7 @@
 // be further implementations.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -76,6 +77,9 @@ class Nodes {
   // sent before them. Everything else, such as StopNode, does not wait for texts. If the node reads
   // so slowly that 256 MiB wait, the connection ends.
   virtual void send_text(int node, std::string text) = 0;
+
+  // On node 0: by how much the clock of another node is ahead of this one's; 0 if unknown.
+  virtual std::chrono::nanoseconds clock_ahead(int node) const = 0;
 
   // On node 0: the nodes that have not answered for 2.5 seconds. Of the others, it knows all that
   // they had read until then.

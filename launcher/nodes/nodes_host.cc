@@ -232,6 +232,14 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     ended(peer, reason);
   }
 
+  std::chrono::nanoseconds clock_ahead(int node) const {
+    const auto number = peer_of.find(node);
+    const auto peer = number == peer_of.end() ? joined.end() : joined.find(number->second);
+    if (peer == joined.end()) return {};
+    const auto clock = peer->second.clock.estimate(std::chrono::system_clock::now());
+    return clock ? clock->offset : std::chrono::nanoseconds(0);
+  }
+
   std::vector<RanksOfNode> silent() const {
     std::vector<RanksOfNode> all;
     const auto ranks = coordinator.ranks();
@@ -436,6 +444,7 @@ std::string NodesHost::missing() const { return impl_->coordinator.missing(); }
 void NodesHost::join() { impl_->join(); }
 void NodesHost::report(const NodeReport& report) { impl_->step(NodeReported{kOwnNode, report}); }
 void NodesHost::send_text(int node, std::string text) { impl_->send_text(node, std::move(text)); }
+std::chrono::nanoseconds NodesHost::clock_ahead(int node) const { return impl_->clock_ahead(node); }
 std::vector<RanksOfNode> NodesHost::silent() const { return impl_->silent(); }
 std::string NodesHost::own_address() const {
   return impl_->joined.empty() ? "" : impl_->joined.begin()->second.channel->own_address();

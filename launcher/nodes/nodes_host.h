@@ -60,6 +60,7 @@ class NodesHost : public Nodes {
   void send_operations(int, std::vector<RankOperation>, std::uint64_t) override {}
   void send_flight(const RankFlight&) override {}
   void send_text(int node, std::string text) override;
+  std::chrono::nanoseconds clock_ahead(int node) const override;
   std::vector<RanksOfNode> silent() const override;
   std::string own_address() const override;
   void close() override;

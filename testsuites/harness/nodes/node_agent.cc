@@ -64,35 +64,33 @@ void NodeAgent::tell_reached() {
 
 PartHandlers NodeAgent::part_handlers(std::uint64_t key) {
   using Kind = RankReport::Kind;
-  return {.on_noted =
-              [this, key](int rank) {
-                send(RankReport{Kind::kNoted, key, rank});
-              },
-          .on_over =
-              [this, key](int rank, RankOutcome outcome) {
-                send(RankReport{kind_of(outcome), key, rank});
-              },
-          .on_seen =
-              [this, key](PartView view) {
-                send(PartReport{PartReport::Kind::kSeen, key, std::move(view)});
-              },
-          .on_answered =
-              [this, key](int rank) {
-                send(RankReport{Kind::kAnswered, key, rank});
-              },
-          .on_looked =
-              [this, key](PartView view) {
-                send(PartReport{PartReport::Kind::kLooked, key, std::move(view)});
-              },
-          .on_collective =
-              [this, key](int rank, const std::string& text) {
-                send(RankReport{Kind::kCollective, key, rank, text});
-              },
-          .on_facts =
-              [this, key](std::vector<RankFacts> facts) {
-                send(PartEnded{key, std::move(facts)});
-              },
-          .waits = nullptr};
+  return {
+      .on_noted =
+          [this, key](int rank) {
+            send(RankReport{Kind::kNoted, key, rank});
+          },
+      .on_over =
+          [this, key](int rank, RankOutcome outcome) {
+            send(RankReport{kind_of(outcome), key, rank});
+          },
+      .on_seen =
+          [this, key](PartView view) {
+            send(PartReport{PartReport::Kind::kSeen, key, std::move(view)});
+          },
+      .on_answered =
+          [this, key](int rank) {
+            send(RankReport{Kind::kAnswered, key, rank});
+          },
+      .on_looked =
+          [this, key](PartView view) {
+            send(PartReport{PartReport::Kind::kLooked, key, std::move(view)});
+          },
+      .on_collective =
+          [this, key](int rank, const std::string& text) {
+            send(RankReport{Kind::kCollective, key, rank, text});
+          },
+      .on_facts = [this, key](std::vector<RankFacts> facts) { send_facts(key, std::move(facts)); },
+      .waits = nullptr};
 }
 
 void NodeAgent::signaled(int signal) { send(NodeSignaled{signal}); }
@@ -128,7 +126,7 @@ void NodeAgent::take(BeginPart& begin) {
     return handlers_.on_garbage({ErrorKind::kProtocol, "it has another number of test programs"});
   }
   const std::uint64_t key = options.first_key;
-  Part& its = parts_[key] = {.part = nullptr, .ranks = options.count};
+  Part& its = parts_[key] = {.part = nullptr, .first = options.first, .count = options.count};
   // The host was lost before node 0 could know.
   if (!node_.is_ready(options.program)) {
     for (int rank = options.first; rank < options.first + options.count; ++rank) {
@@ -141,10 +139,9 @@ void NodeAgent::take(BeginPart& begin) {
   tell_reached();
 }
 
-void NodeAgent::send_lost_facts(std::uint64_t key, int ranks) {
-  RankFacts facts;
-  facts.host_lost = true;
-  send(PartEnded{key, std::vector<RankFacts>(static_cast<std::size_t>(ranks), facts)});
+void NodeAgent::send_facts(std::uint64_t key, std::vector<RankFacts> facts) {
+  int rank = parts_.at(key).first;
+  for (RankFacts& one : facts) send(RankFactsTold{key, rank++, std::move(one)});
 }
 
 void NodeAgent::take(const PartOrder& order) {
@@ -157,7 +154,10 @@ void NodeAgent::take(const PartOrder& order) {
     return;
   }
   if (!found->second.part) {
-    if (finishes) send_lost_facts(order.key, found->second.ranks);
+    RankFacts lost;
+    lost.host_lost = true;
+    const auto ranks = static_cast<std::size_t>(found->second.count);
+    if (finishes) send_facts(order.key, std::vector<RankFacts>(ranks, lost));
     return;
   }
   AttemptPart& part = *found->second.part;

@@ -39,8 +39,8 @@ class NodeAgent {
  private:
   struct Part {
     std::shared_ptr<AttemptPart> part;  // Null if its test host was lost before.
-    int ranks = 1;
-    bool has_told = false;  // kReachedHost.
+    int first = 0, count = 1;           // Its ranks.
+    bool has_told = false;              // kReachedHost.
   };
 
   TestNode::Handlers node_handlers();
@@ -52,7 +52,7 @@ class NodeAgent {
   void take(const PartOrder& order);
   void take(const EndTests&) { handlers_.on_end(); }
   void tell_reached();
-  void send_lost_facts(std::uint64_t key, int ranks);
+  void send_facts(std::uint64_t key, std::vector<RankFacts> facts);
 
   boost::asio::io_context& io_;
   const Handlers handlers_;

@@ -59,8 +59,9 @@ void RemoteNode::take(PartReport report) {
   if (const auto part = part_of(report.key)) part->take(std::move(report));
 }
 
-void RemoteNode::take(PartEnded ended) {
-  if (const auto part = part_of(ended.key)) part->take(std::move(ended));
+void RemoteNode::take(RankFactsTold told) {
+  const auto part = part_of(told.key);
+  if (part) part->take(std::move(told), options_.clock_ahead());
 }
 
 void RemoteNode::lose(const std::string& why) {

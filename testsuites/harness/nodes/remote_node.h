@@ -9,6 +9,7 @@
 // It checks the texts of the node before it believes them. Threads: only the thread of `io`.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,8 @@ class RemoteNode : public TestNode {
     std::string name, host;    // "node 1 (gpu-1)", "gpu-1"
     std::size_t programs = 1;  // Whose tests it runs, as node 0 does.
     std::function<void(std::string text)> send;
+    // By how much its clock is ahead of this one's, as far as it is known.
+    std::function<std::chrono::microseconds()> clock_ahead;
     std::function<void(int signal)> on_signal;           // The node got it, and the tests end.
     std::function<void(const Error& error)> on_garbage;  // It sends something else.
   };
@@ -66,7 +69,7 @@ class RemoteNode : public TestNode {
   void take(HostReport report);
   void take(const RankReport& report);
   void take(PartReport report);
-  void take(PartEnded ended);
+  void take(RankFactsTold told);
   void take(const NodeSignaled& signaled) { options_.on_signal(signaled.signal); }
 
   boost::asio::io_context& io_;

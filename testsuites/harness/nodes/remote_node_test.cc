@@ -35,6 +35,7 @@ class AgentNode : public RemoteNode {
                     .host = "other",
                     .programs = options.hosts.programs.size(),
                     .send = [this](const std::string& text) { agent.send(text); },
+                    .clock_ahead = [this] { return clock_ahead; },
                     .on_signal = [this](int signal) { signals.push_back(signal); },
                     .on_garbage = [](const Error& error) { ADD_FAILURE() << error.message; }},
                    std::move(handlers)),
@@ -52,6 +53,7 @@ class AgentNode : public RemoteNode {
   boost::asio::io_context& io;
   testing::ForkedAgent agent;
   std::vector<int> signals;
+  std::chrono::microseconds clock_ahead{0};
 };
 
 class RemoteNodeTest : public testing::FakeHostFixture {
@@ -99,6 +101,16 @@ TEST_F(RemoteNodeTest, ATestWithOneRankRunsHere) {
   const auto results = run(the({"passes"}), two_nodes());
   ASSERT_THAT(texts(results), ElementsAre("passes passed"));
   EXPECT_EQ(results[0].attempts[0].ranks[0].host, "");
+}
+
+TEST_F(RemoteNodeTest, TimesAreThoseOfThisClock) {
+  on_event_ = [this](TestRunner&, const TestEvent&) { node_->clock_ahead = std::chrono::hours(1); };
+  const TestResult result = run_one("has_a_second_that_fails", two_nodes());
+  const RankResult& there = result.attempts[0].ranks[1];
+  ASSERT_TRUE(there.began && there.ended);
+  // The clock of the other node is the same one.
+  EXPECT_LT(*there.ended, result.attempts[0].began - std::chrono::minutes(30));
+  EXPECT_LE(*there.began, *there.ended);
 }
 
 TEST_F(RemoteNodeTest, AFailureThereFailsTheTest) {

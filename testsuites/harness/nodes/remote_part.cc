@@ -6,6 +6,24 @@
 
 namespace distrun {
 
+namespace {
+
+void set_back(RankFacts& facts, std::chrono::microseconds time) {
+  for (auto* one : {&facts.began_at, &facts.ended_at}) {
+    if (*one) **one -= time;
+  }
+  for (AssertionFailure& failure : facts.failures) {
+    if (failure.at) *failure.at -= time;
+  }
+  if (!facts.collectives) return;
+  for (TimedOperation& operation : facts.collectives->times.operations) {
+    operation.began -= time;
+    if (operation.ended) *operation.ended -= time;
+  }
+}
+
+}  // namespace
+
 RemotePart::~RemotePart() { order(Kind::kDrop); }
 
 void RemotePart::order(Kind kind, std::vector<int> ranks) {
@@ -84,10 +102,15 @@ void RemotePart::take(PartReport report) {
   }
 }
 
-void RemotePart::take(PartEnded ended) {
-  if (is_over_ || ended.facts.size() != static_cast<std::size_t>(options_.count)) return;
+void RemotePart::take(RankFactsTold told, std::chrono::microseconds clock_ahead) {
+  if (is_over_ || !has(told.rank)) return;
+  set_back(told.facts, clock_ahead);
+  facts_[told.rank] = std::move(told.facts);
+  if (facts_.size() < static_cast<std::size_t>(options_.count)) return;
   is_over_ = true;
-  handlers_.on_facts(std::move(ended.facts));
+  std::vector<RankFacts> all;
+  for (auto& [rank, facts] : facts_) all.push_back(std::move(facts));
+  handlers_.on_facts(std::move(all));
 }
 
 void RemotePart::node_lost(const std::string& why) {

@@ -4,7 +4,9 @@
 // Threads: only the thread of the event loop.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,7 +45,8 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
   // The node's reports. One about ranks of others is ignored.
   void take(const RankReport& report);
   void take(PartReport report);
-  void take(PartEnded ended);
+  // `clock_ahead`: by how much the node's clock is ahead of this one's.
+  void take(RankFactsTold told, std::chrono::microseconds clock_ahead);
   // Nothing comes from the node any more: its ranks have failed.
   void node_lost(const std::string& why);
 
@@ -65,6 +68,7 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
   const PartHandlers handlers_;
   const Send send_;
   std::set<int> noted_, over_;
+  std::map<int, RankFacts> facts_;  // By rank.
   std::string node_lost_;
   bool has_reached_host_ = false, is_over_ = false;
 };

@@ -80,10 +80,9 @@ json json_of(const PartReport& report) {
           {"key", report.key},
           {"view", to_json(report.view)}};
 }
-json json_of(const PartEnded& ended) {
-  json facts = json::array();
-  for (const RankFacts& one : ended.facts) facts.push_back(to_json(one));
-  return {{"report", "ended"}, {"key", ended.key}, {"facts", std::move(facts)}};
+json json_of(const RankFactsTold& told) {
+  return {
+      {"report", "facts"}, {"key", told.key}, {"rank", told.rank}, {"facts", to_json(told.facts)}};
 }
 json json_of(const NodeSignaled& signaled) {
   return {{"report", "signal"}, {"signal", signaled.signal}};
@@ -144,10 +143,9 @@ TestReport report_from(const json& text) {
     return PartReport{kind_from(text, PartReport::Kind::kLooked), key_from(text),
                       part_view_from(text.at("view"))};
   }
-  if (what == "ended") {
-    PartEnded ended{.key = key_from(text), .facts = {}};
-    for (const json& one : text.at("facts")) ended.facts.push_back(rank_facts_from(one));
-    return ended;
+  if (what == "facts") {
+    return RankFactsTold{key_from(text), required_number<int>(text.at("rank")),
+                         rank_facts_from(text.at("facts"))};
   }
   if (what == "signal") return NodeSignaled{required_number<int>(text.at("signal"))};
   throw std::runtime_error("unknown report");

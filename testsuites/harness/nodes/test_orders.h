@@ -6,7 +6,7 @@
 //       BeginPart ──────────────────────────────────▶   a part of an attempt (attempt_part.h)
 //       ◀──────────────────────────── PartReport, RankReport …
 //       PartOrder [kFinish] ────────────────────────▶
-//       ◀──────────────────────────── PartEnded [the facts about its ranks]
+//       ◀──────────────────────────── RankFactsTold …
 //       EndTests ───────────────────────────────────▶
 //
 // A part is identified by the key of rank 0 of its attempt. Each text is a JSON object, of ASCII
@@ -65,14 +65,15 @@ struct PartReport {
   std::uint64_t key = 0;
   PartView view = {};
 };
-struct PartEnded {
+struct RankFactsTold {  // After kFinish or kInterrupt: one for each rank, in any order.
   std::uint64_t key = 0;
-  std::vector<RankFacts> facts;
+  int rank = 0;
+  RankFacts facts;
 };
 struct NodeSignaled {  // The user or an engine ends the tests.
   int signal = 0;
 };
-using TestReport = std::variant<HostReport, RankReport, PartReport, PartEnded, NodeSignaled>;
+using TestReport = std::variant<HostReport, RankReport, PartReport, RankFactsTold, NodeSignaled>;
 
 std::string to_text(const TestOrder& order);
 std::string to_text(const TestReport& report);

@@ -89,10 +89,10 @@ TEST(TestOrdersTest, FactsAboutARankArrive) {
   sent.collectives = CollectiveRecord{.counted = {{.op = "allreduce", .sizes = {{4, 2}}}}};
   sent.leaked = {"17 (sleep)"};
   sent.began_at = WallTime(std::chrono::microseconds(12));
-  const auto ended = report_again(PartEnded{17, {sent, RankFacts{}}});
-  EXPECT_EQ(ended.key, 17u);
-  ASSERT_THAT(ended.facts, SizeIs(2));
-  const RankFacts& got = ended.facts[0];
+  const auto told = report_again(RankFactsTold{17, 3, sent});
+  EXPECT_EQ(told.key, 17u);
+  EXPECT_EQ(told.rank, 3);
+  const RankFacts& got = told.facts;
   EXPECT_EQ(got.end, sent.end);
   EXPECT_EQ(got.crashed_in, sent.crashed_in);
   EXPECT_TRUE(got.host_lost && got.was_ended && got.was_late && got.is_done && got.sent_garbage);
@@ -110,8 +110,9 @@ TEST(TestOrdersTest, FactsAboutARankArrive) {
   EXPECT_THAT(got.leaked, ElementsAre("17 (sleep)"));
   EXPECT_EQ(got.began_at, sent.began_at);
   EXPECT_EQ(got.ended_at, std::nullopt);
-  EXPECT_FALSE(ended.facts[1].end);
-  EXPECT_FALSE(ended.facts[1].was_ended);
+  const RankFacts nothing = report_again(RankFactsTold{}).facts;
+  EXPECT_FALSE(nothing.end);
+  EXPECT_FALSE(nothing.was_ended);
 }
 
 TEST(TestOrdersTest, WhatRanksAreDoingArrives) {
@@ -151,9 +152,9 @@ TEST(TestOrdersTest, OtherReportsArrive) {
 TEST(TestOrdersTest, TextsAreAsciiAlsoIfOutputIsNot) {
   RankFacts facts;
   facts.output = "caf\xc3\xa9 \xff";
-  const std::string text = to_text(TestReport(PartEnded{1, {facts}}));
+  const std::string text = to_text(TestReport(RankFactsTold{1, 0, facts}));
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; }));
-  EXPECT_EQ(std::get<PartEnded>(*parse_test_report(text)).facts[0].output,
+  EXPECT_EQ(std::get<RankFactsTold>(*parse_test_report(text)).facts.output,
             "caf\xc3\xa9 \xef\xbf\xbd");
 }
 

@@ -87,6 +87,10 @@ void Console::show(std::string_view lines) {
   write_(text);
 }
 
+std::string Console::repeat_label() const {
+  return begun_.nodes > 1 ? fmt::format("repeat on {} nodes", begun_.nodes) : "repeat";
+}
+
 std::string Console::lines_of(const TestsBegun& event) {
   begun_ = event;
   running_ = true;
@@ -149,7 +153,7 @@ std::string Console::lines_of(const TestsEnded& event) {
   if (told > 1) {
     text += "\nfailed:\n" + failed;
     if (!begun_.repeat_command.empty()) {
-      text += fmt::format("  repeat: {}\n", begun_.repeat_command);
+      text += fmt::format("  {}: {}\n", repeat_label(), begun_.repeat_command);
     }
   }
   text += slowest();
@@ -193,7 +197,7 @@ std::string Console::block_of(const TestResult& result) const {
     text += fmt::format("  {}{}\n", which, one_line(attempt.reason));
     if (i + 1 == told) text += with_prefix("  ", account_of(attempt, WithOutput::kYes));
   }
-  return text + fmt::format("  repeat: {}\n", result.repeat_command);
+  return text + fmt::format("  {}: {}\n", repeat_label(), result.repeat_command);
 }
 
 std::string Console::word_of(const TestResult& result) const {

@@ -58,6 +58,7 @@ class Console {
   void resize(int columns);
 
  private:
+  std::string repeat_label() const;
   std::string lines_of(const TestsBegun& event);
   std::string lines_of(const AttemptBegun&) const { return ""; }
   std::string lines_of(const AttemptEnded& event) const;

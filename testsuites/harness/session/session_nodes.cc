@@ -149,6 +149,11 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
             .programs = programs,
             .send = [this, number = node.node](
                         std::string text) { made.nodes->send_text(number, std::move(text)); },
+            .clock_ahead =
+                [this, number = node.node] {
+                  return std::chrono::duration_cast<std::chrono::microseconds>(
+                      made.nodes->clock_ahead(number));
+                },
             .on_signal = [this](int signal) { handlers.on_signal(signal); },
             .on_garbage = [this, number = node.node](
                               const Error& error) { turn_out(number, error.message); }},
