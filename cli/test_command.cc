@@ -21,10 +21,12 @@
 #include "common/os/temporary_folder.h"
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
+#include "common/text/text_cut.h"
 #include "launcher/engines/ssh_hosts.h"
 #include "launcher/hosts/hosts_run.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
+#include "launcher/plan/several_nodes.h"
 #include "launcher/plan/worker_count.h"
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
@@ -435,6 +437,7 @@ void TestCommand::check_nodes(const Environment& environment) {
   if (!several && !nodes_flags_.tells_errors()) throw SaidByTask0{};
   if (!several) throw CLI::ParseError(several.error().message, kExitUsage);
   is_node_0_ = options_.nodes->node == 0;
+  options_.nodes->command = command_of_nodes();
   if (options_.list) options_.nodes.reset();  // Node 0 lists as if it were alone.
   if (is_node_0_) return;
   // The nodes often see one file system.
@@ -443,6 +446,15 @@ void TestCommand::check_nodes(const Environment& environment) {
     file->clear();
   }
   stdout_has_results_ = false;
+}
+
+// What must be the same on all nodes.
+std::string TestCommand::command_of_nodes() const {
+  std::string command = "distrun test";
+  if (ignore_leaks_) command += " --ignore-leaks";
+  if (binaries_.size() > 1) command += fmt::format(" with {} programs", binaries_.size());
+  if (after_dashes_) command += fmt::format(" -- {}", fmt::join(*after_dashes_, " "));
+  return shortened(command, kNodeNameBytesMax);
 }
 
 Result<void> TestCommand::check_several_nodes() const {

@@ -46,6 +46,7 @@ class TestCommand : public CliCommand {
   void check_nodes(const Environment& environment);
   void check_hosts(const Environment& environment);
 
+  std::string command_of_nodes() const;
   // Fails with kInvalidArgument, which names the flag.
   Result<void> check_several_nodes() const;
   // Sets what flags do not set.

@@ -1,5 +1,6 @@
 #include "cli/test_nodes_flags.h"
 
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -30,6 +31,9 @@ const std::map<std::string_view, const char*>& texts_for_tests() {
        "Address or name of node 0, the same on every node. With several nodes, the flag is "
        "required, unless an engine such as Slurm gives the address."},
       {"master-port", "Port of node 0 to which the other nodes connect. The default is 29500."},
+      {"rdzv-conf",
+       "timeout=SECONDS sets the longest time that nodes wait for each other at the start. The "
+       "default is 900 seconds."},
       {"rdzv-id", "Id of the run. Node 0 refuses nodes with another id. The default is 'none'."},
       {"hosts",
        "Run the tests on other machines, over ssh. LIST contains names or addresses, separated by "
@@ -51,14 +55,21 @@ void check_hosts_of_tests(const CommandLine& line, const std::vector<HostChoice>
   }
 }
 
+// Reading call stacks takes up to three seconds.
+void check_heartbeat(std::chrono::milliseconds heartbeat) {
+  if (heartbeat.count() == 0 || heartbeat >= std::chrono::seconds(2)) return;
+  throw CLI::ValidationError("--heartbeat", "must be 0, or 2 seconds or more");
+}
+
 }  // namespace
 
-std::array<std::pair<std::string_view, std::string*>, 10> TestNodesFlags::values() {
+std::array<std::pair<std::string_view, std::string*>, 11> TestNodesFlags::values() {
   return {{{"nnodes", &flags_.nnodes},
            {"node-rank", &flags_.node_rank},
            {"master-addr", &flags_.master_addr},
            {"master-port", &flags_.master_port},
            {"rdzv-endpoint", &flags_.rdzv_endpoint},
+           {"rdzv-conf", &flags_.rdzv_conf},
            {"rdzv-id", &flags_.run_id},
            {"heartbeat", &flags_.heartbeat},
            {"hosts", &flags_.hosts},
@@ -104,6 +115,7 @@ std::optional<TestNodes> TestNodesFlags::place(const Environment& environment) {
   // Without variables, which are for the workers of a launch.
   const LaunchOptions options = launch_options(flags_, line, this_machine(environment), {});
   if (options.nnodes == 1) return std::nullopt;
+  check_heartbeat(options.heartbeat);
   const auto host = flags_.is_placed ? placed_.facts->host.value : std::nullopt;
   return TestNodes{.nodes = options.nnodes,
                    .node = options.node_rank,

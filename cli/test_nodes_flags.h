@@ -52,7 +52,7 @@ class TestNodesFlags {
 
  private:
   // The names of the flags, and where their values go.
-  std::array<std::pair<std::string_view, std::string*>, 10> values();
+  std::array<std::pair<std::string_view, std::string*>, 11> values();
   CommandLine given();
 
   CLI::App* command_ = nullptr;

@@ -1,8 +1,8 @@
 // make_nodes connects this node to the others of a run. It is for every command that runs on
 // several nodes; launch_nodes.h says what `distrun launch` needs.
 //
-//     const MadeNodes made = make_nodes(io, {.own = request, .node_0 = {"gpu-0", 29500}},
-//     handlers); if (request.node == 0) {
+//     const MadeNodes made = make_nodes(io, plan, handlers);
+//     if (request.node == 0) {
 //       const auto host = listen_address("--master-addr", "gpu-0", std::chrono::seconds(10));
 //       server = StoreServerInternals::listen(io, {.host = *host, .port = 29500}, made.take,
 //                                             made.check_key);

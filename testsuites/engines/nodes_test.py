@@ -52,7 +52,7 @@ class NodesTest(unittest.TestCase):
         environment = dict(os.environ, TMPDIR=str(self.folder / node / "tmp"), XDG_CACHE_HOME=str(self.folder / node), UP=str(self.up))
         name = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', node]
         command = [*name, self.distrun, "test", "--nnodes", "2", "--node-rank", str(number), "--master-addr", "a",
-                   "--master-port", PORT, *words]
+                   "--master-port", PORT, *map(str, words)]
         return subprocess.Popen(self.hosts.inside(node, command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=environment, cwd=self.folder, start_new_session=True)
 
@@ -175,10 +175,11 @@ class NodesTest(unittest.TestCase):
         self.assertFalse((self.folder / "b" / "distrun").exists(), "node 1 has a history")
 
     def test_other_tests_on_a_node_are_an_error(self):
-        nodes = [self.start(0, "--", "true"), self.start(1, "--", "false")]
+        build = pathlib.Path(self.distrun).parent
+        nodes = [self.start(0, "--binary", build / "distrun-suites"), self.start(1, "--binary", build / "tests/distrun_selftest")]
         (status, _, err), other = self.ends(nodes)
         self.assertEqual(status, 2, err)
-        self.assertRegex(err, r"node 1 does not have the test .*true.*; use the same build of the tests on all nodes")
+        self.assertRegex(err, r"node 1 does not have the test \S+; use the same build of the tests on all nodes")
         self.assertEqual(other, (2, "", ""))
         self.assert_nothing_left()
 
@@ -210,6 +211,36 @@ class NodesTest(unittest.TestCase):
         self.assertRegex(out, "interrupted")
         self.assert_nothing_left()
 
+    def test_a_signal_to_both_nodes_ends_the_tests_once(self):
+        with self.running("--json", "results.json") as nodes:
+            for node in nodes:
+                node.send_signal(signal.SIGTERM)
+            (status, out, err), other = self.ends(nodes)
+        self.assertEqual((status, err), (143, ""), out)
+        self.assertEqual(other, (143, "", ""))
+        self.assertRegex(out, "interrupted")
+        self.assertEqual(len(json.loads((self.folder / "results.json").read_text())["tests"]), 1)
+        self.assert_nothing_left()
+
+    def test_ctrl_c_reaches_the_hosts_and_gives_one_report(self):
+        command = [self.distrun, "test", "--ssh", self.hosts.ssh, "--hosts", "a,b", "--pass-env", "UP", "--nproc", "4", "--", "sh", "-c", RANK]
+        with self.hosts.start_on_desk(command, env=dict(os.environ, UP=str(self.up))) as run:
+            self.wait_until("all ranks run", lambda: len(list(self.up.iterdir())) == 4)
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=LIMIT_S)
+        self.assertEqual((run.returncode, err), (130, ""), out)
+        self.assertEqual(out.count("0 passed, 1 failed"), 1, out)
+        self.assert_nothing_left()
+
+    def test_another_command_on_a_node_is_refused(self):
+        nodes = [self.start(0, "--", "true", "0"), self.start(1, "--", "true", "1")]
+        (other_status, _, other_err), = self.ends(nodes[1:])
+        self.assertEqual(other_status, 125, other_err)
+        self.assertIn("it runs distrun test -- true 1, node 0 runs distrun test -- true 0: run the same command on every node", other_err)
+        nodes[0].send_signal(signal.SIGINT)
+        (status, _, err), = self.ends(nodes[:1])
+        self.assertEqual(status, 130, err)
+
     def test_a_killed_rank_is_the_culprit(self):
         with self.running() as nodes:
             self.kill_ranks("b", 1)
@@ -230,7 +261,7 @@ class NodesTest(unittest.TestCase):
             (status, out, err), _ = self.ends(nodes)
         self.assertEqual(status, 125, err)
         self.assertRegex(err, r"distrun test: node 1 \(b\): lost: .*; no more tests start")
-        self.assertRegex(out, r"rank 2 crashed: node 1 \(b\) is lost")
+        self.assertRegex(out, r"rank 2 crashed: node 1 \(b\): lost: ")
         self.assert_nothing_left()
 
     def test_a_killed_node_0_ends_the_ranks_of_the_other(self):
@@ -243,19 +274,19 @@ class NodesTest(unittest.TestCase):
         self.assert_nothing_left()
 
     def test_a_cut_connection_ends_both_nodes(self):
-        with self.running("--heartbeat", "1") as nodes:
+        with self.running("--heartbeat", "2") as nodes:
             self.hosts.cut("b")
             try:
                 (status, _, err), (other_status, _, other_err) = self.ends(nodes)
             finally:
                 self.hosts.mend("b")
         self.assertEqual((status, other_status), (125, 125), err + other_err)
-        self.assertIn("it has been silent for 3 s", err)
-        self.assertIn("it has been silent for 3 s", other_err)
+        self.assertIn("it has been silent for 6 s", err)
+        self.assertIn("it has been silent for 6 s", other_err)
         self.assert_nothing_left()
 
     def test_a_frozen_node_ends_the_tests(self):
-        with self.running("--heartbeat", "1") as nodes:
+        with self.running("--heartbeat", "2") as nodes:
             frozen = self.pids_of("b", "distrun")
             for pid in frozen:
                 os.kill(pid, signal.SIGSTOP)
@@ -264,7 +295,7 @@ class NodesTest(unittest.TestCase):
                 os.kill(pid, signal.SIGCONT)
             (other_status, _, other_err), = self.ends(nodes[1:])
         self.assertEqual((status, other_status), (125, 125), err)
-        self.assertIn("it has been silent for 3 s", err)
+        self.assertIn("it has been silent for 6 s", err)
         self.assertRegex(other_err, r"node 1 \(b\): lost: it did nothing for .*; the tests ended\n$")
         self.assert_nothing_left()
 

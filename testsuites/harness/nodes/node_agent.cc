@@ -4,8 +4,6 @@
 #include <variant>
 #include <vector>
 
-#include <boost/asio/post.hpp>
-
 #include "testsuites/harness/protocol/test_list_json.h"
 
 namespace distrun {
@@ -27,8 +25,7 @@ RankReport::Kind kind_of(RankOutcome outcome) {
 }  // namespace
 
 NodeAgent::NodeAgent(boost::asio::io_context& io, LocalNode::Options options, Handlers handlers)
-    : io_(io),
-      handlers_(std::move(handlers)),
+    : handlers_(std::move(handlers)),
       programs_(options.hosts.programs.size()),
       node_(io, std::move(options), node_handlers()) {}
 
@@ -134,6 +131,8 @@ void NodeAgent::take(BeginPart& begin) {
     }
     return;
   }
+  // A link-local address has another interface on each node.
+  if (!options.store_host.empty()) options.store_host = handlers_.node_0;
   its.part = node_.make_part(std::move(options), part_handlers(key));
   its.part->begin();
   tell_reached();
@@ -161,6 +160,12 @@ void NodeAgent::take(const PartOrder& order) {
     return;
   }
   AttemptPart& part = *found->second.part;
+  for (const int rank : order.ranks) {
+    const int place = rank - found->second.first;
+    if (place < 0 || place >= found->second.count) {
+      return handlers_.on_garbage({ErrorKind::kProtocol, "it asks for ranks of other nodes"});
+    }
+  }
   switch (order.kind) {
     case PartOrder::Kind::kAsk:
       return part.ask(order.ranks);

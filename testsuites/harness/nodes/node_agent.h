@@ -22,8 +22,9 @@ namespace distrun {
 class NodeAgent {
  public:
   struct Handlers {
-    std::function<void(std::string text)> send;          // To node 0.
-    std::function<void()> on_end;                        // Node 0 needs no more ranks.
+    std::string node_0;                          // Its address, where ranks find their store.
+    std::function<void(std::string text)> send;  // To node 0.
+    std::function<void()> on_end;                // Node 0 needs no more ranks.
     std::function<void(const Error& error)> on_garbage;  // Node 0 sends something else.
   };
 
@@ -54,7 +55,6 @@ class NodeAgent {
   void tell_reached();
   void send_facts(std::uint64_t key, std::vector<RankFacts> facts);
 
-  boost::asio::io_context& io_;
   const Handlers handlers_;
   const std::size_t programs_;
   LocalNode node_;

@@ -66,7 +66,7 @@ void RemoteNode::take(RankFactsTold told) {
 
 void RemoteNode::lose(const std::string& why) {
   if (!lost_.empty()) return;
-  lost_ = options_.name + " is lost: " + why;
+  lost_ = why;
   for (Program& program : programs_) program.given_up = lost_;
   for (const auto& [key, weak] : parts_) {
     if (const auto part = weak.lock()) part->node_lost(lost_);

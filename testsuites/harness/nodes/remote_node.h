@@ -4,7 +4,7 @@
 //     RemoteNode node(io, {.name = "node 1 (gpu-1)", .host = "gpu-1", .programs = 2,
 //                          .send = [&](std::string text) { nodes.send_text(1, text); }}, handlers);
 //     node.take(text);                     // From the node: on_text of Nodes.
-//     node.lose("it has been silent for 15 s");
+//     node.lose("node 1 (gpu-1): lost: it has been silent for 15 s");
 //
 // It checks the texts of the node before it believes them. Threads: only the thread of `io`.
 #pragma once

@@ -58,7 +58,10 @@ void RemotePart::finish(bool interrupted) {
   if (!node_lost_.empty()) later([](RemotePart& part) { part.give_lost_facts(); });
 }
 
-void RemotePart::host_lost() { order(Kind::kHostLost); }
+void RemotePart::host_lost() {
+  has_lost_host_ = true;
+  order(Kind::kHostLost);
+}
 
 void RemotePart::noted(int rank) {
   if (noted_.insert(rank).second) handlers_.on_noted(rank);

@@ -37,6 +37,7 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
   void finish(bool interrupted) override;
   bool has_reached_host() const override { return has_reached_host_; }
   void host_lost() override;
+  bool has_lost_host() const override { return has_lost_host_; }
   // A run on several nodes is never suspended.
   void suspend() override {}
   void continue_ranks() override {}
@@ -70,7 +71,7 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
   std::set<int> noted_, over_;
   std::map<int, RankFacts> facts_;  // By rank.
   std::string node_lost_;
-  bool has_reached_host_ = false, is_over_ = false;
+  bool has_reached_host_ = false, has_lost_host_ = false, is_over_ = false;
 };
 
 }  // namespace distrun

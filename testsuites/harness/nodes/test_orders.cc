@@ -1,5 +1,6 @@
 #include "testsuites/harness/nodes/test_orders.h"
 
+#include <csignal>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -147,7 +148,11 @@ TestReport report_from(const json& text) {
     return RankFactsTold{key_from(text), required_number<int>(text.at("rank")),
                          rank_facts_from(text.at("facts"))};
   }
-  if (what == "signal") return NodeSignaled{required_number<int>(text.at("signal"))};
+  if (what == "signal") {
+    const int signal = required_number<int>(text.at("signal"));
+    if (signal < 1 || signal >= NSIG) throw std::runtime_error("no signal");
+    return NodeSignaled{signal};
+  }
   throw std::runtime_error("unknown report");
 }
 

@@ -79,6 +79,7 @@ class AttemptPart {
   virtual bool has_reached_host() const = 0;
   // The test host of the ranks is lost.
   virtual void host_lost() = 0;
+  virtual bool has_lost_host() const = 0;
 
   // A rank that is being forked stops once it is known.
   virtual void suspend() = 0;

@@ -280,6 +280,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void end() {
     if (view) end_view();
     deadline.cancel();
+    for (const std::size_t part : facts_awaited) {
+      for (int rank = blocks[part].first; rank < blocks[part].first + blocks[part].count; ++rank) {
+        facts[static_cast<std::size_t>(rank)].node_lost = "its node did not report how it ended";
+      }
+    }
     facts_awaited.clear();
     for (std::size_t rank = 0; rank < facts.size(); ++rank) facts[rank].order = orders[rank];
     const std::string connections = connections_text(connection_lines(seen.sockets), "  ");
@@ -337,6 +342,9 @@ bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
 void AttemptRun::continue_ranks() { impl_->continue_ranks(); }
 bool AttemptRun::has_reached_host(std::size_t node) const {
   return impl_->parts[node]->has_reached_host();
+}
+bool AttemptRun::has_lost_host(std::size_t node) const {
+  return impl_->parts[node]->has_lost_host();
 }
 void AttemptRun::host_lost(std::size_t node) { impl_->parts[node]->host_lost(); }
 

@@ -67,6 +67,7 @@ class AttemptRun {
 
   // Of a node on which it runs.
   bool has_reached_host(std::size_t node) const;
+  bool has_lost_host(std::size_t node) const;
   void host_lost(std::size_t node);
 
  private:

@@ -28,7 +28,7 @@ namespace distrun {
 
 class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalPart> {
  public:
-  // Shared by the parts on this machine; outlives them, except that `host` may be lost.
+  // Shared by the parts on this machine; outlives them, but `host` only until host_lost().
   struct Place {
     TestHostProcess& host;
     LeakedRankProcesses& leaked;
@@ -48,6 +48,7 @@ class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalP
   void finish(bool interrupted) override;
   bool has_reached_host() const override;
   void host_lost() override;
+  bool has_lost_host() const override { return host_ == nullptr; }
   void suspend() override;
   void continue_ranks() override;
   bool all_are_known() const override;
@@ -57,8 +58,6 @@ class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalP
   void forked(const RankForked& forked, UniqueFd pidfd);
   void not_forked(const RankNotForked& not_forked);
   void ended(const RankEnded& ended);
-
-  std::size_t program() const { return options_.program; }
 
  private:
   RankProcess& at(int rank) const {
@@ -83,6 +82,8 @@ class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalP
 
   boost::asio::io_context& io_;
   Place place_;
+  TestHostProcess* host_;           // Null once it is lost.
+  bool reached_lost_host_ = false;  // has_reached_host() then.
   const PartOptions options_;
   const PartHandlers handlers_;
   std::vector<std::shared_ptr<RankProcess>> ranks_;

@@ -1,8 +1,7 @@
 // rank_spread divides the ranks of a test among nodes: blocks of almost equal size, in the order of
 // the nodes. Nodes that get no rank are left out.
 //
-//     rank_spread(/*ranks=*/5, /*nodes=*/2)      // {{.first = 0, .count = 3}, {.first = 3, .count
-//     = 2}}
+//     rank_spread(5, 2)      // {{.first = 0, .count = 3}, {.first = 3, .count = 2}}
 //
 // Pure.
 #pragma once

@@ -43,7 +43,7 @@ std::optional<std::size_t> TestQueue::take() {
 std::uint64_t TestQueue::begin(std::size_t item) {
   const std::uint64_t key = next_key_;
   next_key_ += static_cast<std::uint64_t>(items_[item].plan.ranks);
-  item_of_key_[key] = item;
+  running_.insert(key);
   items_[item].first_key = key;
   return key;
 }
@@ -59,15 +59,6 @@ std::vector<std::size_t> TestQueue::take_waiting(std::size_t program) {
   return taken;
 }
 
-std::optional<std::size_t> TestQueue::of_key(std::uint64_t key) const {
-  const auto after = item_of_key_.upper_bound(key);
-  if (after == item_of_key_.begin()) return std::nullopt;
-  const auto& [first_key, item] = *std::prev(after);
-  // A lost attempt may still send messages.
-  if (key >= first_key + static_cast<std::uint64_t>(items_[item].plan.ranks)) return std::nullopt;
-  return item;
-}
-
 void TestQueue::host_lost(const std::vector<OnLostHost>& there) {
   for (const OnLostHost& one : there) {
     items_[one.item].is_not_counted = there.size() > 1 || !one.has_reached_host;
@@ -76,7 +67,7 @@ void TestQueue::host_lost(const std::vector<OnLostHost>& there) {
 
 AfterAttempt TestQueue::attempt_ended(std::size_t item, AttemptResult result) {
   Item& test = items_[item];
-  item_of_key_.erase(test.first_key);
+  running_.erase(test.first_key);
   schedule_.done(item);
   if (std::exchange(test.is_not_counted, false) && !stopped_) {
     test.alone = true;
@@ -102,6 +93,6 @@ void TestQueue::stop() {
   waiting_for_host_.clear();
 }
 
-bool TestQueue::is_empty() const { return stopped_ ? item_of_key_.empty() : schedule_.is_empty(); }
+bool TestQueue::is_empty() const { return stopped_ ? running_.empty() : schedule_.is_empty(); }
 
 }  // namespace distrun

@@ -14,8 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "testsuites/harness/run/planned_test.h"
@@ -69,9 +69,6 @@ class TestQueue {
   // The item can never start.
   void give_up(std::size_t item) { schedule_.done(item); }
 
-  // The item whose running attempt has the key.
-  std::optional<std::size_t> of_key(std::uint64_t key) const;
-
   // Reports attempts on a host that died. A single one is the cause; of several, none counts, and
   // neither do those that had not reached the host.
   struct OnLostHost {
@@ -99,8 +96,8 @@ class TestQueue {
   Schedule schedule_;
   std::vector<PlannedTest> planned_;
   std::vector<Item> items_;
-  std::vector<std::size_t> waiting_for_host_;         // Taken from the schedule.
-  std::map<std::uint64_t, std::size_t> item_of_key_;  // By the first key of its attempt.
+  std::vector<std::size_t> waiting_for_host_;  // Taken from the schedule.
+  std::set<std::uint64_t> running_;            // The first keys of running attempts.
   std::uint64_t next_key_ = 1;
   bool stopped_ = false;
 };

@@ -79,24 +79,7 @@ TEST(TestQueueTest, GivesEachRankItsOwnKey) {
   TestQueue queue = filled({.tests = {planned("a", 2), planned("b", 3)}});
   take_all(queue);
   const auto first = queue.begin(0), second = queue.begin(1);
-  EXPECT_EQ(queue.of_key(first - 1), std::nullopt);
-  EXPECT_EQ(queue.of_key(first), 0u);
-  EXPECT_EQ(queue.of_key(first + 1), 0u);
   EXPECT_EQ(second, first + 2);
-  EXPECT_EQ(queue.of_key(second + 2), 1u);
-  EXPECT_EQ(queue.of_key(second + 3), std::nullopt);
-}
-
-TEST(TestQueueTest, ForgetsTheKeysOfEndedAttempts) {
-  TestQueue queue =
-      filled({.tests = {planned("a", 2), planned("b", 2)}}, {.jobs = 100, .attempts_max = 2});
-  take_all(queue);
-  const auto first = queue.begin(0), second = queue.begin(1);
-  queue.attempt_ended(1, result_of(TestStatus::kFailed));
-  EXPECT_EQ(queue.of_key(second), std::nullopt) << "the attempt before it had other keys";
-  EXPECT_EQ(queue.of_key(first + 1), 0u);
-  take_all(queue);
-  EXPECT_GT(queue.begin(1), second + 1);
 }
 
 TEST(TestQueueTest, RetriesAFailedTestWhileItHasAttempts) {

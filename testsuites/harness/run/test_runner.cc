@@ -107,16 +107,18 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   void host_lost(std::size_t node, std::size_t program, const std::string& text) {
     if (phase == Phase::kLoading) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
-    const auto was_there = [&](std::size_t item) {
-      return queue.at(item).plan.program == program && nodes_of(item) > node;
+    // Not those that wait for ranks of other nodes since an earlier loss.
+    const auto was_there = [&](std::size_t item, const AttemptRun& run) {
+      return queue.at(item).plan.program == program && nodes_of(item) > node &&
+             !run.has_lost_host(node);
     };
     std::vector<TestQueue::OnLostHost> there;
     for (const auto& [item, run] : runs) {
-      if (was_there(item)) there.push_back({item, run->has_reached_host(node)});
+      if (was_there(item, *run)) there.push_back({item, run->has_reached_host(node)});
     }
     queue.host_lost(there);
     for_each_run([&](std::size_t item, AttemptRun& run) {
-      if (was_there(item)) run.host_lost(node);
+      if (was_there(item, run)) run.host_lost(node);
     });
     // Deferred, so that the host is not destroyed in its own handler.
     asio::post(io,

@@ -41,7 +41,7 @@ class NodeSession {
     watch_guard();
     join();
     io_.run();
-    end_ranks();
+    end_ranks(WasInterrupted::kYes);
     if (nodes_) nodes_->close();
     if (error_) return *error_;
     return TestSessionEnd{status_};
@@ -90,6 +90,7 @@ class NodeSession {
             .folder = its.folder,
             .variables = interface_variables(nodes_->own_address(), its.environment)},
         NodeAgent::Handlers{
+            .node_0 = place_.address.host,
             .send = [this](std::string text) { nodes_->send_text(0, std::move(text)); },
             .on_end = [this] { asio::post(io_, [this] { tests_ended(); }); },
             .on_garbage =
@@ -98,13 +99,14 @@ class NodeSession {
 
   // Node 0 needs no more ranks.
   void tests_ended() {
-    const auto left = end_ranks();
+    const auto left = end_ranks(signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo);
     if (left.empty()) return nodes_->report(NodeSucceeded{attempt_});
     for (const std::string& line : left) tell(line);
     report_failure({.status = kExitTestFailed, .headline = left.front()});
   }
 
   void fail(const std::string& why) {
+    if (has_failed_) return;
     tell(why);
     report_failure({.status = kExitInternal, .headline = why});
   }
@@ -116,7 +118,7 @@ class NodeSession {
 
   // All nodes end, also if node 0 is lost.
   void take(const StopNode& stop) {
-    end_ranks();
+    for (const std::string& line : end_ranks(WasInterrupted::kYes)) tell(line);
     const NodesVerdict& verdict = stop.verdict;
     status_ = verdict.status;
     const bool is_about_this_node = verdict.node == place_.node && !has_failed_;
@@ -138,10 +140,9 @@ class NodeSession {
   }
 
   // Returns lines about processes that the ranks have left; none after the first call.
-  std::vector<std::string> end_ranks() {
+  std::vector<std::string> end_ranks(WasInterrupted interrupted) {
     if (!agent_) return {};
     agent_.reset();
-    const auto interrupted = signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo;
     return lines_about(kill_leaked_processes(kLeftTimeout), interrupted);
   }
 

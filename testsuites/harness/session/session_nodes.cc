@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "common/os/network_interface.h"
 #include "launcher/nodes/listen_address.h"
+#include "launcher/outcome/run_end.h"
 #include "store/server/store_server_internals.h"
 
 namespace distrun {
@@ -31,28 +31,7 @@ Error with_remedy(Error error, const TestNodes& place) {
 
 }  // namespace
 
-std::map<std::string, std::string> interface_variables(const std::string& own_address,
-                                                       const Environment& environment) {
-  const auto interface = interface_of(own_address);
-  std::map<std::string, std::string> variables;
-  if (!interface) return variables;
-  if (!environment.get("GLOO_SOCKET_IFNAME")) variables["GLOO_SOCKET_IFNAME"] = *interface;
-  if (!environment.get("NCCL_SOCKET_IFNAME")) variables["NCCL_SOCKET_IFNAME"] = "=" + *interface;
-  return variables;
-}
-
-JoinRequest join_request_of(const TestNodes& place) {
-  JoinRequest request;
-  request.command = "distrun test";
-  request.run_id = place.run_id;
-  request.node = place.node;
-  request.nodes = place.nodes;
-  request.heartbeat_ms = static_cast<int>(place.heartbeat.count());
-  request.host = place.host;
-  return request;
-}
-
-struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
+struct SessionNodes::Impl {
   Impl(boost::asio::io_context& loop, const TestNodes& where, const Environment& given, Handlers to)
       : io(loop), place(where), environment(given), handlers(std::move(to)) {}
 
@@ -66,6 +45,7 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
   std::vector<RanksOfNode> all;        // By number.
   std::map<int, RemoteNode*> remotes;  // By number.
   std::string why_stopped;             // If not by end().
+  std::string turned_out;              // A node, and why; empty if none was.
   bool has_started = false, has_ended = false;
 
   Result<void> join() {
@@ -110,10 +90,7 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
   void take(const StopNode& stop) {
     if (!has_ended) why_stopped = describe(stop.verdict);
     if (has_ended || !has_started) return made.nodes->report(NodeStopped{kAttempt});
-    for (const auto& [node, remote] : remotes) {
-      const bool is_lost = node == stop.verdict.node;
-      remote->lose(is_lost ? stop.verdict.headline : "it ended, because of " + why_stopped);
-    }
+    for (const auto& [node, remote] : remotes) remote->lose(why_stopped);
     handlers.on_loss(why_stopped);
   }
 
@@ -162,15 +139,21 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
     return remote;
   }
 
+  // It sends something else than a node of these tests.
   void turn_out(int number, const std::string& reason) {
-    remotes.at(number)->lose(reason);
-    handlers.on_loss(fmt::format("node {}: {}", number, reason));
+    turned_out = fmt::format("node {}: {}", number, reason);
+    remotes.at(number)->lose(turned_out);
+    handlers.on_loss(turned_out);
   }
 
   void end(int status) {
     remotes.clear();  // The runner has ended.
     if (std::exchange(has_ended, true)) return;
     if (!why_stopped.empty()) return made.nodes->report(NodeStopped{kAttempt});
+    if (!turned_out.empty()) {
+      status = kExitInternal;
+      why_stopped = turned_out;
+    }
     if (status == 0 && has_started) return made.nodes->report(NodeSucceeded{kAttempt});
     NodeFailed failed{.attempt = kAttempt};
     failed.verdict.status = status;
@@ -183,7 +166,7 @@ struct SessionNodes::Impl : std::enable_shared_from_this<Impl> {
 
 SessionNodes::SessionNodes(boost::asio::io_context& io, const TestNodes& place,
                            const Environment& environment, Handlers handlers)
-    : impl_(std::make_shared<Impl>(io, place, environment, std::move(handlers))) {}
+    : impl_(std::make_unique<Impl>(io, place, environment, std::move(handlers))) {}
 
 SessionNodes::~SessionNodes() {
   if (impl_->made.nodes) impl_->made.nodes->close();

@@ -59,15 +59,7 @@ class SessionNodes {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
-
-// The environment that a rank needs on a node with this address: it names the network interface, so
-// that Gloo and NCCL do not publish a loopback address. Empty if the user has named it.
-std::map<std::string, std::string> interface_variables(const std::string& own_address,
-                                                       const Environment& environment);
-
-// The join request of a node of a run of tests.
-JoinRequest join_request_of(const TestNodes& place);
 
 }  // namespace distrun

@@ -101,7 +101,10 @@ class Session {
                   error_ = error;
                   io_.stop();
                 },
-            .on_signal = [this](int signal) { end_by_signal(signal); },
+            .on_signal =
+                [this](int signal) {
+                  if (signal_ == 0) end_by_signal(signal);
+                },
             .on_loss = [this](const std::string& text) { node_lost(text); },
             .on_end = [this](int status, const std::string& why) { nodes_ended(status, why); },
             .on_notice = [this](const std::string& text) { tell(text); }});
@@ -348,12 +351,14 @@ class Session {
         return wait_for_signal();
       }
       wait_for_signal();
-      end_by_signal(signal);
+      // Another node may have got the first one before.
+      if (std::exchange(has_signal_, true)) return io_.stop();
+      if (signal_ == 0) end_by_signal(signal);
     });
   }
 
   void end_by_signal(int signal) {
-    if (std::exchange(signal_, signal) != 0) return io_.stop();
+    signal_ = signal;
     if (begun_.tests == 0) return finish();
     runner_->interrupt();
   }
@@ -426,6 +431,7 @@ class Session {
   TestsBegun begun_;
   std::optional<Error> error_;
   int status_ = 0, signal_ = 0;
+  bool has_signal_ = false;  // It came to this process.
   bool has_ended_ranks_ = false;
 };
 

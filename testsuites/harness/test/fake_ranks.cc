@@ -294,6 +294,10 @@ void the_second(const Rank& rank) {
   rank.is_second() ? kBehaviour(rank) : rank.is_done();
 }
 
+void the_first_kills_its_host(const Rank& rank) {
+  rank.is_second() ? hangs_and_tells(rank) : kills_its_host(rank);
+}
+
 struct FakeTest {
   const char* name;
   Behaviour run;
@@ -354,6 +358,7 @@ const FakeTest kTests[] = {
     {"has_a_second_that_hangs", the_second<hangs_and_tells>, {.ranks = 2}},
     {"has_a_second_that_kills_its_host", the_second<kills_its_host>, {.ranks = 2}},
     {"has_a_second_that_leaves_a_process", the_second<leaves_its_output_open>, {.ranks = 2}},
+    {"has_a_first_that_kills_its_host", the_first_kills_its_host, {.ranks = 2}},
     {"has_a_second_that_skips", the_second<skips>, {.ranks = 2}},
 };
 
