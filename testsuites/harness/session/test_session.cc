@@ -352,8 +352,12 @@ class Session {
       }
       wait_for_signal();
       // Another node may have got the first one before.
-      if (std::exchange(has_signal_, true)) return io_.stop();
-      if (signal_ == 0) end_by_signal(signal);
+      if (!std::exchange(has_signal_, true)) {
+        if (signal_ == 0) end_by_signal(signal);
+        return;
+      }
+      signal_ = signal;
+      io_.stop();
     });
   }
 
