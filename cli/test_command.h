@@ -18,6 +18,9 @@
 
 namespace distrun {
 
+// The group of the flags that select tests.
+inline constexpr const char* kTestSelection = "Selection";
+
 class TestCommand : public CliCommand {
  public:
   // Adds the command to `app`, which must outlive it.

@@ -32,6 +32,7 @@ constexpr const char* kDoneKey = "check/done";
 // The value of a local rank other than 0.
 constexpr const char* kNoReport = "none";
 
+std::string place_key(int rank) { return fmt::format("check/place/{}", rank); }
 std::string report_key(int rank) { return fmt::format("check/report/{}", rank); }
 std::string reach_key(int rank) { return fmt::format("check/reach/{}", rank); }
 
@@ -73,43 +74,51 @@ class CheckRank {
   }
 
   Result<Findings> leave_to_local_rank_0() {
-    if (auto set = store_->set(report_key(rank_), kNoReport); !set) return set.error();
+    if (auto set = store_->set(place_key(rank_), kNoReport); !set) return set.error();
     return Findings();
   }
 
+  // Python and DNS may take long, so they answer while the nodes connect to each other.
   Result<Findings> check_node() {
-    NodeCheck report = examine();
+    OwnNameLookUp look_up(host_name());
+    TorchVersion torch(environment_);
+    const std::string address = own_address();
     allow_many_descriptors();  // For a connection to each peer.
-    auto listener = PeerListener::listen(report.address);
+    auto listener = PeerListener::listen(address);
     if (!listener) return listener.error();
-    report.port = listener->port();
-    if (auto set = store_->set(report_key(rank_), encode(report)); !set) return set.error();
+    const Peer own{rank_, node_.value_or(-1), address, listener->port()};
+    if (auto set = store_->set(place_key(rank_), encode({own})); !set) return set.error();
     if (rank_ == 0) {
-      if (auto gathered = gather_reports(); !gathered) return gathered.error();
+      if (auto gathered = gather_peers(); !gathered) return gathered.error();
     }
     const auto peers = peers_of_run();
     if (!peers) return peers.error();
-    if (auto reached = reach(*listener, *peers); !reached) return reached.error();
+    auto reached = reach(*listener, *peers);
+    if (!reached) return reached.error();
+    NodeCheck report = examine(look_up, torch);
+    report.address = address;
+    report.interface = interface_of(address).value_or("");
+    report.mtu = mtu_of(report.interface);
+    for (const Peer& peer : *peers) {
+      if (peer.rank == rank_) report.node = peer.node;
+    }
+    if (auto set = store_->set(report_key(rank_), encode(report)); !set) return set.error();
+    if (auto set = store_->set(reach_key(rank_), encode(*reached)); !set) return set.error();
     if (rank_ == 0) return compare();
     const auto done = wait_for({0}, [](int) { return std::string(kDoneKey); });
     if (!done) return done.error();
     return Findings();
   }
 
-  NodeCheck examine() {
-    OwnNameLookUp look_up(host_name());
+  NodeCheck examine(OwnNameLookUp& look_up, TorchVersion& torch) {
     NodeFacts facts = read_node_facts(environment_);
     facts.interfaces = network_interfaces();
-    NodeCheck report{.node = node_.value_or(-1), .host = host_, .address = own_address()};
-    report.torch = torch_version(environment_);
-    report.interface = interface_of(report.address).value_or("");
-    report.mtu = mtu_of(report.interface);
-    report.gpus = facts.gpus;
+    facts.own_name = host_name();
+    facts.own_name_look = look_up.result();
+    NodeCheck report{.host = host_, .torch = torch.result(), .gpus = facts.gpus};
     for (const auto& [name, value] : facts.variables) {
       if (is_compared(name)) report.variables[name] = value;
     }
-    facts.own_name = host_name();
-    facts.own_name_look = look_up.result();
     report.findings = node_findings(facts);
     return report;
   }
@@ -124,23 +133,24 @@ class CheckRank {
     return address_of(interface).value_or(address);
   }
 
-  // On rank 0: waits for the reports, and sends all nodes the addresses of the others.
-  Result<void> gather_reports() {
+  // On rank 0: waits for the addresses of the nodes, and sends all of them to each.
+  Result<void> gather_peers() {
     std::vector<int> ranks(static_cast<std::size_t>(ranks_));
     std::iota(ranks.begin(), ranks.end(), 0);
-    if (const auto waited = wait_for(ranks, report_key); !waited) return waited.error();
+    if (const auto waited = wait_for(ranks, place_key); !waited) return waited.error();
     std::vector<Peer> peers;
     for (const int rank : ranks) {
-      const auto text = store_->get(report_key(rank));
+      const auto text = store_->get(place_key(rank));
       if (!text) return text.error();
       if (*text == kNoReport) continue;
-      auto report = decode_check(text->value_or(""));
-      if (!report) return report.error();
-      // If the engine does not count the nodes, they are counted here.
-      if (report->node < 0) report->node = static_cast<int>(nodes_.size());
-      peers.push_back({rank, report->node, report->address, report->port});
+      auto place = decode_peers(text->value_or(""));
+      if (!place) return place.error();
+      for (Peer& peer : *place) {
+        // If the engine does not count the nodes, they are counted here.
+        if (peer.node < 0) peer.node = static_cast<int>(peers.size());
+        peers.push_back(std::move(peer));
+      }
       ranks_of_nodes_.push_back(rank);
-      nodes_.push_back({.report = std::move(*report), .reach = {}});
     }
     return store_->set(kPeersKey, encode(peers));
   }
@@ -153,7 +163,7 @@ class CheckRank {
     return decode_peers(text->value_or(""));
   }
 
-  Result<void> reach(PeerListener& listener, std::vector<Peer> peers) {
+  Result<ReachReport> reach(PeerListener& listener, std::vector<Peer> peers) {
     ReachReport report;
     for (int i = 0; i < kClockReadings; ++i) {
       const auto met = store_->barrier(fmt::format("check/clock/{}", i),
@@ -163,20 +173,24 @@ class CheckRank {
     }
     std::erase_if(peers, [this](const Peer& peer) { return peer.rank == rank_; });
     report.unreachable = listener.connect_to(peers);
-    return store_->set(reach_key(rank_), encode(report));
+    return report;
   }
 
   Result<Findings> compare() {
     if (const auto waited = wait_for(ranks_of_nodes_, reach_key); !waited) return waited.error();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const auto text = store_->get(reach_key(ranks_of_nodes_[i]));
-      if (!text) return text.error();
-      auto reach = decode_reach(text->value_or(""));
+    std::vector<CheckedNode> nodes;
+    for (const int rank : ranks_of_nodes_) {
+      const auto report = store_->get(report_key(rank)), reach = store_->get(reach_key(rank));
+      if (!report) return report.error();
       if (!reach) return reach.error();
-      nodes_[i].reach = std::move(*reach);
+      auto checked = decode_check(report->value_or(""));
+      auto reached = decode_reach(reach->value_or(""));
+      if (!checked) return checked.error();
+      if (!reached) return reached.error();
+      nodes.push_back({.report = std::move(*checked), .reach = std::move(*reached)});
     }
     if (const auto set = store_->set(kDoneKey, ""); !set) return set.error();
-    return run_findings(std::move(nodes_));
+    return run_findings(std::move(nodes));
   }
 
   // Waits for the keys that these ranks set, and names the ranks that do not.
@@ -208,8 +222,7 @@ class CheckRank {
   int rank_ = 0, ranks_ = 1, local_rank_ = 0;
   std::optional<int> node_;
   std::optional<StoreClient> store_;
-  std::vector<CheckedNode> nodes_;   // On rank 0.
-  std::vector<int> ranks_of_nodes_;  // Of these.
+  std::vector<int> ranks_of_nodes_;  // On rank 0.
 };
 
 }  // namespace

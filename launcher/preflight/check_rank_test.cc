@@ -151,7 +151,7 @@ class TorchVersionTest : public ::testing::Test {
     std::filesystem::permissions(python, std::filesystem::perms::owner_all);
     environment_.set("PYTHON_EXEC", python);
     environment_.set("PATH", "/usr/bin:/bin");
-    return torch_version(environment_, limit);
+    return TorchVersion(environment_, limit).result();
   }
 
   testing::Folder folder_;
@@ -165,7 +165,7 @@ TEST_F(TorchVersionTest, IsWhatPythonPrints) {
 TEST_F(TorchVersionTest, IsEmptyWithoutPyTorchOrPython) {
   EXPECT_EQ(version_of("echo 'No package metadata' >&2; exit 1"), "");
   environment_.set("PYTHON_EXEC", "/no/python");
-  EXPECT_EQ(torch_version(environment_), "");
+  EXPECT_EQ(TorchVersion(environment_).result(), "");
 }
 
 TEST_F(TorchVersionTest, IsUnknownIfPythonHangs) {

@@ -3,8 +3,9 @@
 //     store.set(key, encode(NodeCheck{.host = "gpu-1", .findings = {…}, …}));
 //     auto report = decode_check(*store.get(key));
 //
-// Each node first sends its own findings and what node 0 compares, and then which other nodes it
-// could not reach. All nodes have the same version of distrun, so the format has no version. Pure.
+// Each node first sends its address, and gets those of all. Then it sends its own findings, what
+// node 0 compares, and which other nodes it could not reach. All nodes have the same version of
+// distrun, so the format has no version. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,7 @@ struct NodeCheck {
   std::string host;
   std::vector<std::string> findings;  // Of this node alone.
 
-  // Where it listens for the other nodes.
-  std::string address;
-  std::uint16_t port = 0;
+  std::string address;  // At which it listens for the other nodes.
 
   // Compared with the other nodes.
   std::optional<std::string> torch;  // Empty: no PyTorch. nullopt: unknown.
@@ -48,7 +47,7 @@ struct ReachReport {
 };
 
 struct Peer {
-  int rank = 0, node = 0;
+  int rank = 0, node = 0;  // -1 if the node does not know its number.
   std::string address;
   std::uint16_t port = 0;
 };

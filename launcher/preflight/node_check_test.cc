@@ -10,7 +10,6 @@ TEST(NodeCheckTest, ArrivesAsItWasSent) {
                        .host = "gpu-3",
                        .findings = {"a", "b"},
                        .address = "fe80::1%eth0",
-                       .port = 40000,
                        .torch = "",
                        .interface = "eth0",
                        .mtu = 1500,
@@ -22,7 +21,6 @@ TEST(NodeCheckTest, ArrivesAsItWasSent) {
   EXPECT_EQ(arrived->host, sent.host);
   EXPECT_EQ(arrived->findings, sent.findings);
   EXPECT_EQ(arrived->address, sent.address);
-  EXPECT_EQ(arrived->port, 40000);
   EXPECT_EQ(arrived->torch, "");
   EXPECT_EQ(arrived->interface, "eth0");
   EXPECT_EQ(arrived->mtu, 1500);

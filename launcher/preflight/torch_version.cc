@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include "common/deadline.h"
-#include "common/os/unique_fd.h"
 #include "launcher/plan/command.h"
-#include "launcher/process/worker_process.h"
 
 namespace distrun {
 
@@ -45,35 +44,41 @@ std::optional<std::string> read_to_end(int pipe, Deadline deadline) {
 
 }  // namespace
 
-std::optional<std::string> torch_version(const Environment& environment,
-                                         std::chrono::milliseconds limit) {
-  const auto deadline = deadline_after(limit);
+TorchVersion::TorchVersion(const Environment& environment, std::chrono::milliseconds limit)
+    : deadline_(deadline_after(limit)) {
+  start(environment);
+}
+
+void TorchVersion::start(const Environment& environment) {
   const std::string python = environment.get("PYTHON_EXEC").value_or("python3");
   const auto executable = find_program(python, environment);
   int ends[2];
-  if (!executable) return "";
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  if (!executable || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  answer_.reset(ends[0]);
+  const UniqueFd to(ends[1]);
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const auto asked = spawn_process({.executable = *executable,
-                                    .arguments = {python, "-c", kAskTorch},
-                                    .environment = environment,
-                                    .in = nothing.get(),
-                                    .out = to.get(),
-                                    .err = nothing.get()});
-  if (!asked) return "";
-  to.reset();
-  auto answer = read_to_end(from.get(), deadline);
-  if (!answer || !is_readable(asked->pidfd.get(), deadline)) {
-    answer.reset();
-    signal_group(*asked, SIGKILL);
-    if (!is_readable(asked->pidfd.get(), deadline_after(kKillMax))) return answer;
-  }
-  const auto end = look_at_end(*asked);
-  end_group(*asked);
-  if (!answer) return answer;
-  if (end != ProcessEnd(ExitedWith{0})) return "";
+  auto started = spawn_process({.executable = *executable,
+                                .arguments = {python, "-c", kAskTorch},
+                                .environment = environment,
+                                .in = nothing.get(),
+                                .out = to.get(),
+                                .err = nothing.get()});
+  if (!started) return;
+  python_ = std::move(*started);
+  is_asked_ = true;
+}
+
+TorchVersion::~TorchVersion() {
+  if (!is_asked_) return;
+  signal_group(python_, SIGKILL);
+  if (is_readable(python_.pidfd.get(), deadline_after(kKillMax))) end_group(python_);
+}
+
+std::optional<std::string> TorchVersion::result() {
+  if (!is_asked_) return "";
+  const auto answer = read_to_end(answer_.get(), deadline_);
+  if (!answer || !is_readable(python_.pidfd.get(), deadline_)) return std::nullopt;
+  if (look_at_end(python_) != ProcessEnd(ExitedWith{0})) return "";
   return answer->substr(0, answer->find_first_of(" \r\n"));
 }
 
