@@ -4,25 +4,20 @@
 
 namespace distrun {
 
-namespace {
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
-
-}  // namespace
-
 SupervisorLoop::SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
-                               std::function<void(const Actions&)> perform)
-    : supervisor_(options), perform_(std::move(perform)), deadline_(io) {}
+                               std::function<void(const Actions&)> perform,
+                               std::function<TimePoint()> clock)
+    : supervisor_(options), perform_(std::move(perform)), clock_(std::move(clock)), deadline_(io) {}
 
 void SupervisorLoop::start() {
   performing_ = true;
-  perform_(supervisor_.start(now()));
+  perform_(supervisor_.start(clock_()));
   handle_events();
 }
 
 void SupervisorLoop::happened(SupervisorEvent event) {
   if (ended_) return;
-  events_.push_back(std::move(event));
+  events_.emplace_back(std::move(event), clock_());
   if (!performing_ && holds_ == 0) handle_events();
 }
 
@@ -39,9 +34,9 @@ void SupervisorLoop::end() {
 void SupervisorLoop::handle_events() {
   performing_ = true;
   while (!events_.empty()) {
-    const SupervisorEvent next = std::move(events_.front());
+    const auto [event, time] = std::move(events_.front());
     events_.pop_front();
-    perform_(supervisor_.step(next, now()));
+    perform_(supervisor_.step(event, time));
   }
   performing_ = false;
   wait_for_deadline();

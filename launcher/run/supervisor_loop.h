@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <functional>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -21,7 +22,8 @@ namespace distrun {
 class SupervisorLoop {
  public:
   SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
-                 std::function<void(const Actions&)> perform);
+                 std::function<void(const Actions&)> perform,
+                 std::function<TimePoint()> clock = std::chrono::steady_clock::now);
   SupervisorLoop(const SupervisorLoop&) = delete;
   SupervisorLoop& operator=(const SupervisorLoop&) = delete;
 
@@ -44,7 +46,8 @@ class SupervisorLoop {
 
   Supervisor supervisor_;
   const std::function<void(const Actions&)> perform_;
-  std::deque<SupervisorEvent> events_;
+  std::function<TimePoint()> clock_;
+  std::deque<std::pair<SupervisorEvent, TimePoint>> events_;  // With the time when it happened.
   bool performing_ = false, ended_ = false;
   int holds_ = 0;
   boost::asio::steady_timer deadline_;

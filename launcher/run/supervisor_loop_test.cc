@@ -1,5 +1,6 @@
 #include "launcher/run/supervisor_loop.h"
 
+#include <csignal>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -65,6 +66,27 @@ TEST_F(SupervisorLoopTest, EventsWaitWhileTheLoopIsHeld) {
   EXPECT_THAT(performed_, IsEmpty());
   loop_.release();
   EXPECT_THAT(performed_, ElementsAre("spawn 1", "."));
+}
+
+// Reading stacks may hold the loop for seconds.
+TEST_F(SupervisorLoopTest, EventsHaveTheTimeWhenTheyHappened) {
+  TimePoint now{};
+  std::vector<std::string> performed;
+  SupervisorLoop loop(
+      io_, {.workers = 1, .shutdown_timeout = minutes(1)},
+      [&](const Actions& actions) {
+        for (const Action& action : actions) performed.push_back(text_of(action));
+      },
+      [&] { return now; });
+  loop.start();
+  loop.happened(Spawned{kZero});
+  loop.happened(Interrupted{SIGTERM});
+  loop.hold();
+  loop.happened(Interrupted{SIGTERM});  // To the process group: the same signal.
+  now += minutes(1) / 2;
+  performed.clear();
+  loop.release();
+  EXPECT_THAT(performed, IsEmpty());
 }
 
 TEST_F(SupervisorLoopTest, EventWaitsUntilTheFirstActionsArePerformed) {

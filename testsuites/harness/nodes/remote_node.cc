@@ -24,7 +24,7 @@ void RemoteNode::take(const std::string& text) {
   std::visit([this](auto& what) { take(std::move(what)); }, *report);
 }
 
-void RemoteNode::take(HostReport report) {
+void RemoteNode::take(const HostReport& report) {
   if (report.program >= programs_.size()) {
     return options_.on_garbage({ErrorKind::kProtocol, "it has another number of test programs"});
   }

@@ -66,7 +66,7 @@ class RemoteNode : public TestNode {
 
   void send(const TestOrder& order);
   std::shared_ptr<RemotePart> part_of(std::uint64_t key) const;
-  void take(HostReport report);
+  void take(const HostReport& report);
   void take(const RankReport& report);
   void take(PartReport report);
   void take(RankFactsTold told);

@@ -19,7 +19,10 @@ LocalNode::LocalNode(boost::asio::io_context& io, Options options, Handlers hand
   reaper_.begin();
 }
 
-LocalNode::~LocalNode() { end_all(); }
+LocalNode::~LocalNode() {
+  reaper_.end();
+  hosts_.end_all();
+}
 
 void LocalNode::end_all() {
   reaper_.end();
