@@ -30,7 +30,7 @@ PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "check": "docs/check.md", "env":
 OTHER_FLAGS = set("""
     --against-python --args --build --epochs --gtest_filter --install --launchers --lr --mebibytes --n --only --preset --prefix --quick
     --component --distribution --kill-on-bad-exit --nodes --ntasks --ntasks-per-node --oversubscribe --strip --strip-components --workflow --rounds --shapes --against --workers --recurse-submodules --nproc-per --nproc
-    --erf_input --follow --shm-size --signal --update --mpi --ops --ranks --sizes --two-hosts --views
+    --erf_input --follow --shm-size --signal --update --mpi --no-index --ops --ranks --sizes --two-hosts --views
 """.split())
 
 WIDTH_MAX, PARAGRAPH_LINES_MAX, ITEM_LINES_MAX = 160, 5, 2

@@ -19,6 +19,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor,
 
   // Two collectives for each device.
   std::vector<WorkPtr> works;
+  works.reserve(4);
   for (int i = 0; i < 4; ++i) works.push_back(allreduce(*group, {at::ones({i + 1})}));
   for (int i = 0; i < 4; ++i) {
     EXPECT_TENSORS_EQUAL(result_of(works[i])[0], at::full({i + 1}, float(world_size())));
