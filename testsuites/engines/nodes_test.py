@@ -318,6 +318,8 @@ class NodesTest(unittest.TestCase):
 
 
 def main():
+    # A job in the background ignores SIGINT, and so would distrun.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = sys.argv[1:]
     NodesTest.all = "--all" in arguments
     arguments = [argument for argument in arguments if argument != "--all"]

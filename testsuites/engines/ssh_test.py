@@ -169,6 +169,8 @@ class SshTest(unittest.TestCase):
 
 
 def main():
+    # A job in the background ignores SIGINT, and so would distrun.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if "--all" in sys.argv:
         sys.argv.remove("--all")
         SshTest.all = True
