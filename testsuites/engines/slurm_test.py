@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs `distrun launch` in steps of a real Slurm of four nodes, which it starts on this machine.
 
-    testsuites/engines/slurm_test.py [--all] [--train-digits PROGRAM] [--python PYTHON] DISTRUN [SlurmTest.test_…]
+    testsuites/engines/slurm_test.py [--all] [--train-digits PROGRAM] [--python PYTHON] [--wheel FILE] DISTRUN [SlurmTest.test_…]
 
-PROGRAM is the example train_digits; PYTHON can import torch.  --all also runs what takes minutes.  Requires root and Slurm (cmake/setup.sh packages engines); without them, it prints why and exits with 77.
+PROGRAM is the example train_digits; PYTHON can import torch; FILE is distrun's wheel.  --all also runs what takes minutes.  Requires root and Slurm (cmake/setup.sh packages engines); without them, it prints why and exits with 77.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from slurm_cluster import SlurmCluster
 DISTRUN = ""
 TRAIN_DIGITS = ""  # Empty: not built.
 PYTHON = ""
+WHEEL = ""
 ALL = False
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NODES = 4
@@ -176,6 +177,25 @@ class SlurmTest(unittest.TestCase):
             self.skipTest("takes half a minute; --all runs it")
         self.train_digits(EXAMPLES / "train_digits.py")
 
+    def test_a_wheel_on_every_node(self):
+        if not WHEEL:
+            self.skipTest("no wheel: make wheel, and give --wheel")
+        wheel = pathlib.Path(WHEEL).resolve()
+        tell = "import distrun, os; print(os.environ['RANK'], distrun.__file__)"
+        with tempfile.TemporaryDirectory() as folder:
+            install = (f'python3 -m venv {folder}/$SLURM_NODEID && '
+                       f'{folder}/$SLURM_NODEID/bin/pip install -q --no-index --disable-pip-version-check {wheel}')
+            run = f'PATH={folder}/$SLURM_NODEID/bin:$PATH exec distrun launch --nproc-per-node 2 python3 -c "$0"'
+            step = self.srun("--nodes", 2, "--ntasks-per-node", 1)
+            done = self.cluster.run(*step, "sh", "-c", install)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = self.cluster.run(*step, "sh", "-c", run, tell)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            found = dict(line.split() for line in done.stdout.splitlines())
+            self.assertEqual(sorted(found), ["0", "1", "2", "3"])
+            for rank, path in found.items():
+                self.assertTrue(path.startswith(f"{folder}/{int(rank) // 2}/"), found)
+
     def test_a_failing_rank_is_told_once_and_gives_the_exit_status(self):
         done = self.cluster.run(*self.srun("--nodes", 4, "--ntasks-per-node", 1), *self.launch(
             "--nproc-per-node", "2", program='[ "$RANK" != 5 ] || { echo oops >&2; exit 7; }; sleep 600'))
@@ -309,14 +329,15 @@ class SlurmTest(unittest.TestCase):
 
 
 def main():
-    global DISTRUN, TRAIN_DIGITS, PYTHON, ALL
+    global DISTRUN, TRAIN_DIGITS, PYTHON, WHEEL, ALL
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--train-digits", default="")
     parser.add_argument("--python", default="")
+    parser.add_argument("--wheel", default="")
     parser.add_argument("distrun")
     given, tests = parser.parse_known_args()
-    ALL, TRAIN_DIGITS, PYTHON = given.all, given.train_digits, given.python
+    ALL, TRAIN_DIGITS, PYTHON, WHEEL = given.all, given.train_digits, given.python, given.wheel
     DISTRUN = str(pathlib.Path(given.distrun).resolve())
     missing = slurm_cluster.missing_programs()
     if os.geteuid() != 0 or missing:
