@@ -246,7 +246,7 @@ void TestCommand::check_nodes(const Environment& environment) {
   stdout_has_results_ = false;
 }
 
-// What must be the same on all nodes.
+// The part of the command that must be the same on all nodes.
 std::string TestCommand::command_of_nodes() const {
   std::string command = "distrun test";
   if (ignore_leaks_) command += " --ignore-leaks";

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 
 #include "launcher/control/metrics_server.h"
 #include "launcher/control/run_server.h"
+#include "launcher/process/guard_watch.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/report/run_snapshot.h"
 #include "launcher/run/flight_recorders.h"
@@ -37,7 +37,6 @@
 namespace distrun {
 
 namespace asio = boost::asio;
-using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 namespace {
@@ -96,7 +95,7 @@ class Driver {
 
   Result<RunEnd> run() {
     signals_.begin(context_.lifeline.blocked);  // Before any process starts.
-    watch_guard();
+    guard_.begin(context_.lifeline, [this] { loop_.happened(GuardLost{}); });
     if (const auto opened = open_metrics(); !opened) return opened.error();
     if (const auto opened = store_.open(nodes_.take_node(), nodes_.check_key()); !opened) {
       return opened.error();
@@ -173,16 +172,6 @@ class Driver {
       reporter_.print_workers(place_.attempt, rows());
       if (!workers_.running().empty()) reporter_.tell(read_stacks());
     }
-  }
-
-  void watch_guard() {
-    const int lifeline =
-        context_.lifeline.fd < 0 ? -1 : ::fcntl(context_.lifeline.fd, F_DUPFD_CLOEXEC, 0);
-    if (lifeline < 0) return;
-    guard_.emplace(io_, lifeline);
-    guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
-      if (!error) loop_.happened(GuardLost{});
-    });
   }
 
   // If this fails, the run goes on, but `distrun stacks` and `distrun top` do not find it.
@@ -446,7 +435,7 @@ class Driver {
     if (watch_) watch_->end();
     if (load_) load_->end();
     workers_.close();
-    guard_.reset();
+    guard_.end();
     const auto refusals = store_.refusals();
     nodes_.close();
     store_.close();
@@ -471,7 +460,7 @@ class Driver {
   NodeLink nodes_;
   StoreHost store_;
   RunSignals signals_;
-  std::optional<stream_descriptor> guard_;  // The lifeline.
+  GuardWatch guard_{io_};
   SupervisorLoop loop_;
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
   std::optional<Error> not_joined_;     // Why the nodes did not join.

@@ -5,17 +5,16 @@
 //     …
 //     signals.end();                // no call of the handler after this
 //
-// Signals ignored at the start stay ignored, for workers too, as under nohup and in background jobs
-// of scripts. Thread safety: every method and the handler run on the thread of `io`.
+// Thread safety: every method and the handler run on the thread of `io`. See caught_signals.h.
 #pragma once
 
 #include <functional>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <signal.h>
 
 #include "launcher/plan/options.h"
+#include "launcher/process/caught_signals.h"
 
 namespace distrun {
 
@@ -34,16 +33,13 @@ class RunSignals {
   // Installs handlers, then sets the signal mask to `mask`, which delivers pending signals.
   void begin(const sigset_t& mask);
 
-  void end();
+  void end() { signals_.end(); }
 
  private:
-  void wait();
   Meaning meaning_of(int signal) const;
 
   const LaunchOptions& options_;
-  Handler handler_;
-  boost::asio::signal_set signals_;
-  bool ended_ = false;
+  CaughtSignals signals_;
 };
 
 }  // namespace distrun

@@ -93,11 +93,7 @@ class NodesTest(unittest.TestCase):
             time.sleep(0.02)
 
     def assert_nothing_left(self):
-        deadline = time.monotonic() + LEFT_LIMIT_S
-        while left := {name: found for name in NODES if (found := self.hosts.left_on(name))}:
-            if time.monotonic() > deadline:
-                self.fail(f"still there: {left}")
-            time.sleep(0.1)
+        self.hosts.wait_until_empty(LEFT_LIMIT_S)
         for node in NODES:
             self.assertEqual(list((self.folder / node / "tmp").iterdir()), [])
 

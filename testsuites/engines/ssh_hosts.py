@@ -163,6 +163,14 @@ class SshHosts:
     def mend(self, name):
         self.ip("-n", self.namespace("switch"), "link", "set", f"to-{name}", "up")
 
+    def wait_until_empty(self, limit_s):
+        """Fails if processes other than the ssh server's remain on a host."""
+        deadline = time.monotonic() + limit_s
+        while left := {name: found for name in self.names if (found := self.left_on(name))}:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still there: {left}")
+            time.sleep(0.1)
+
     def left_on(self, name):
         """The command lines of processes other than the ssh server's."""
         left = []

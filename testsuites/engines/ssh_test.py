@@ -13,7 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import ssh_hosts
@@ -54,11 +53,7 @@ class SshTest(unittest.TestCase):
                 run.kill()
 
     def assert_nothing_left(self):
-        deadline = time.monotonic() + LEFT_LIMIT_S
-        while left := {name: found for name in HOSTS if (found := self.hosts.left_on(name))}:
-            if time.monotonic() > deadline:
-                self.fail(f"still there: {left}")
-            time.sleep(0.1)
+        self.hosts.wait_until_empty(LEFT_LIMIT_S)
 
     def needs_all(self):
         if not self.all:

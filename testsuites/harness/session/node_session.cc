@@ -8,13 +8,13 @@
 #include <variant>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
+#include <boost/asio/post.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "launcher/nodes/make_nodes.h"
 #include "launcher/outcome/run_end.h"
+#include "launcher/process/caught_signals.h"
+#include "launcher/process/guard_watch.h"
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/nodes/node_agent.h"
@@ -24,7 +24,6 @@
 namespace distrun {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 
 namespace {
 
@@ -38,7 +37,7 @@ class NodeSession {
   Result<TestSessionEnd> run() {
     allow_many_descriptors();
     catch_signals();
-    watch_guard();
+    guard_.begin(context_.lifeline, [this] { io_.stop(); });
     join();
     io_.run();
     end_ranks(WasInterrupted::kYes);
@@ -135,8 +134,8 @@ class NodeSession {
   // The loop ends when all that was sent has arrived.
   void leave() {
     nodes_->close();
-    signals_.cancel();
-    guard_.cancel();
+    signals_.end();
+    guard_.end();
   }
 
   // Returns lines about processes that the ranks have left; none after the first call.
@@ -148,43 +147,24 @@ class NodeSession {
 
   void catch_signals() {
     std::vector<int> wanted = options_.end_signals;
-    // Node 0 can show where the ranks are. A run on several nodes is not suspended.
-    wanted.push_back(SIGUSR1);
-    wanted.push_back(SIGTSTP);
-    for (const int signal : wanted) {
-      struct sigaction before {};
-      ::sigaction(signal, nullptr, &before);
-      if (before.sa_handler != SIG_IGN) signals_.add(signal);
-    }
-    wait_for_signal();
-    ::pthread_sigmask(SIG_SETMASK, &context_.lifeline.blocked, nullptr);
+    wanted.insert(wanted.end(), {SIGTSTP, SIGUSR1});
+    signals_.begin(wanted, context_.lifeline.blocked);
   }
 
-  // The first signal asks node 0 to end the tests; the second ends this node.
-  void wait_for_signal() {
-    signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;  // leave()
-      wait_for_signal();
-      if (signal == SIGUSR1 || signal == SIGTSTP) return;
-      if (std::exchange(signal_, signal) != 0) return end_by_signal();
-      if (agent_) return agent_->signaled(signal);
-      report_failure({.status = 128 + signal,
-                      .headline = "the tests ended by " + describe(KilledBy{signal}),
-                      .signal = signal});
-    });
+  // The first signal asks node 0 to end the tests; the second ends this node. Only node 0 shows
+  // where ranks are, and a run on several nodes is not suspended.
+  void take_signal(int signal) {
+    if (signal == SIGUSR1 || signal == SIGTSTP) return;
+    if (std::exchange(signal_, signal) != 0) return end_by_signal();
+    if (agent_) return agent_->signaled(signal);
+    report_failure({.status = 128 + signal,
+                    .headline = "the tests ended by " + describe(KilledBy{signal}),
+                    .signal = signal});
   }
 
   void end_by_signal() {
     status_ = 128 + signal_;
     io_.stop();
-  }
-
-  void watch_guard() {
-    if (context_.lifeline.fd < 0) return;
-    guard_.assign(::dup(context_.lifeline.fd));
-    guard_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-      if (!error) io_.stop();
-    });
   }
 
   void tell(const std::string& line) const { context_.err("distrun test: " + line + "\n"); }
@@ -193,8 +173,8 @@ class NodeSession {
   const TestSessionContext& context_;
   const TestNodes place_;
   asio::io_context io_;
-  asio::signal_set signals_{io_};
-  asio::posix::stream_descriptor guard_{io_};
+  CaughtSignals signals_{io_, [this](int signal) { take_signal(signal); }};
+  GuardWatch guard_{io_};
   std::unique_ptr<Nodes> nodes_;
   std::optional<NodeAgent> agent_;
   std::optional<Error> error_;

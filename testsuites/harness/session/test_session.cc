@@ -10,8 +10,6 @@
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +17,8 @@
 
 #include "common/os/result_file.h"
 #include "launcher/outcome/run_end.h"
+#include "launcher/process/caught_signals.h"
+#include "launcher/process/guard_watch.h"
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/test_list_json.h"
@@ -75,7 +75,7 @@ class Session {
     if (const auto opened = open_files(); !opened) return opened.error();
     allow_many_descriptors();
     catch_signals();
-    watch_guard();
+    guard_.begin(context_.lifeline, [this] { io_.stop(); });
     if (!options_.history.empty()) read_past();
     if (options_.nodes) {
       make_nodes();
@@ -326,39 +326,26 @@ class Session {
 
   void catch_signals() {
     std::vector<int> wanted = options_.end_signals;
-    wanted.push_back(SIGTSTP);
-    wanted.push_back(SIGUSR1);
+    wanted.insert(wanted.end(), {SIGTSTP, SIGUSR1});
     if (options_.console.terminal) wanted.push_back(SIGWINCH);
-    for (const int signal : wanted) {
-      struct sigaction before {};
-      ::sigaction(signal, nullptr, &before);
-      if (before.sa_handler != SIG_IGN) signals_.add(signal);
-    }
-    wait_for_signal();
-    ::pthread_sigmask(SIG_SETMASK, &context_.lifeline.blocked, nullptr);
+    signals_.begin(wanted, context_.lifeline.blocked);
   }
 
   // The first signal ends running tests and reports them; the second ends the run.
-  void wait_for_signal() {
-    signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;
-      if (signal == SIGTSTP || signal == SIGWINCH) {
-        signal == SIGTSTP ? suspend() : console_.resize(context_.columns());
-        return wait_for_signal();
-      }
-      if (signal == SIGUSR1) {
-        if (runner_) runner_->look();
-        return wait_for_signal();
-      }
-      wait_for_signal();
-      // Another node may have got the first one before.
-      if (!std::exchange(has_signal_, true)) {
-        if (signal_ == 0) end_by_signal(signal);
-        return;
-      }
-      signal_ = signal;
-      io_.stop();
-    });
+  void take_signal(int signal) {
+    if (signal == SIGTSTP) return suspend();
+    if (signal == SIGWINCH) return console_.resize(context_.columns());
+    if (signal == SIGUSR1) {
+      if (runner_) runner_->look();
+      return;
+    }
+    // Another node may have got the first one before.
+    if (!std::exchange(has_signal_, true)) {
+      if (signal_ == 0) end_by_signal(signal);
+      return;
+    }
+    signal_ = signal;
+    io_.stop();
   }
 
   void end_by_signal(int signal) {
@@ -373,14 +360,6 @@ class Session {
     runner_->suspend([this] {
       ::raise(kSelfStop);
       runner_->continue_run();
-    });
-  }
-
-  void watch_guard() {
-    if (context_.lifeline.fd < 0) return;
-    guard_.assign(::dup(context_.lifeline.fd));
-    guard_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-      if (!error) io_.stop();
     });
   }
 
@@ -420,8 +399,8 @@ class Session {
   const TestSessionOptions& options_;
   const TestSessionContext& context_;
   asio::io_context io_;
-  asio::signal_set signals_{io_};
-  asio::posix::stream_descriptor guard_{io_};
+  CaughtSignals signals_{io_, [this](int signal) { take_signal(signal); }};
+  GuardWatch guard_{io_};
   asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
   std::optional<SessionNodes> nodes_;  // With several nodes.
