@@ -47,7 +47,8 @@ void HostsMeeting::join_host() {
   host_ = ShmMeeting::hold(of_host, CanSpanHosts::kNo).join();
 }
 
-// Without a name, so that what the leaders do does not count as collectives of the group.
+// Without a name: flight recorders would otherwise count what the leaders do among the collectives
+// of the group, which other ranks then seem to have left out.
 BackendRequest HostsMeeting::leaders() const {
   BackendRequest leaders = part(map_.leaders(), map_.my_host(), "leaders");
   leaders.group_name.clear();

@@ -45,6 +45,8 @@ struct TestNeeds {
   bool collectives_may_differ = false;
   // The ranks that must die in the test, and how each of them must end.
   std::map<int, ProcessEnd> expected_ends = {};
+
+  bool operator==(const TestNeeds&) const = default;
 };
 
 // A test.

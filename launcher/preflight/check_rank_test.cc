@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "common/os/network_interface.h"
 #include "common/test/folder.h"
@@ -166,6 +167,17 @@ TEST_F(TorchVersionTest, IsEmptyWithoutPyTorchOrPython) {
   EXPECT_EQ(version_of("echo 'No package metadata' >&2; exit 1"), "");
   environment_.set("PYTHON_EXEC", "/no/python");
   EXPECT_EQ(TorchVersion(environment_).result(), "");
+}
+
+TEST_F(TorchVersionTest, IsKnownIfPythonHasAnsweredInTimeAlsoAfterIt) {
+  const std::string python = folder_.path() + "/python", done = folder_.path() + "/done";
+  ASSERT_EQ(::mkfifo(done.c_str(), 0600), 0);
+  std::ofstream(python) << "#!/bin/sh\necho 2.13.0\nexec 1>&-\n: >" << done << '\n';
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  environment_.set("PYTHON_EXEC", python);
+  TorchVersion torch(environment_, 10s);
+  std::ifstream(done).get();  // Python runs before result() is called.
+  EXPECT_EQ(torch.result(), "2.13.0");
 }
 
 TEST_F(TorchVersionTest, IsUnknownIfPythonHangs) {

@@ -53,7 +53,11 @@ void TorchVersion::start(const Environment& environment) {
   const std::string python = environment.get("PYTHON_EXEC").value_or("python3");
   const auto executable = find_program(python, environment);
   int ends[2];
-  if (!executable || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  if (!executable) return;
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    without_answer_.reset();
+    return;
+  }
   answer_.reset(ends[0]);
   const UniqueFd to(ends[1]);
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -68,17 +72,22 @@ void TorchVersion::start(const Environment& environment) {
   is_asked_ = true;
 }
 
-TorchVersion::~TorchVersion() {
-  if (!is_asked_) return;
+TorchVersion::~TorchVersion() { end(); }
+
+void TorchVersion::end() {
+  if (!std::exchange(is_asked_, false)) return;
   signal_group(python_, SIGKILL);
   if (is_readable(python_.pidfd.get(), deadline_after(kKillMax))) end_group(python_);
 }
 
 std::optional<std::string> TorchVersion::result() {
-  if (!is_asked_) return "";
+  if (!is_asked_) return without_answer_;
   const auto answer = read_to_end(answer_.get(), deadline_);
-  if (!answer || !is_readable(python_.pidfd.get(), deadline_)) return std::nullopt;
-  if (look_at_end(python_) != ProcessEnd(ExitedWith{0})) return "";
+  const bool has_ended = answer && is_readable(python_.pidfd.get(), deadline_);
+  const auto how = has_ended ? look_at_end(python_) : std::nullopt;
+  end();
+  if (!has_ended) return std::nullopt;
+  if (how != ProcessEnd(ExitedWith{0})) return "";
   return answer->substr(0, answer->find_first_of(" \r\n"));
 }
 

@@ -32,11 +32,13 @@ class TorchVersion {
 
  private:
   void start(const Environment& environment);
+  void end();
 
   const std::chrono::steady_clock::time_point deadline_;
   UniqueFd answer_;  // Of Python, if it has started.
   WorkerProcess python_;
   bool is_asked_ = false;
+  std::optional<std::string> without_answer_ = "";  // If it is not asked.
 };
 
 }  // namespace distrun

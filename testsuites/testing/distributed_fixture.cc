@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,20 +38,13 @@ int number(const char* name) {
   return *value;
 }
 
-// Where ranks of several nodes meet.
+// Where ranks of several nodes meet. Opened before the test, which may change the variables.
 c10::intrusive_ptr<c10d::Store> store_of_nodes() {
   static const auto store = [] {
-    const std::string address = variable(kTestStoreVariable);  // "[fe80::1]:4711"
-    const auto colon = std::min(address.rfind(':'), address.size());
-    const auto port =
-        parse_number<std::uint16_t>(address.substr(std::min(colon + 1, address.size())));
-    if (!port) throw std::runtime_error(std::string(kTestStoreVariable) + " is not an address");
-    std::string host = address.substr(0, colon);
-    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
     c10d::TCPStoreOptions options;
-    options.port = *port;
+    options.port = static_cast<std::uint16_t>(number("MASTER_PORT"));
     options.waitWorkers = false;
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    return c10::make_intrusive<c10d::TCPStore>(variable("MASTER_ADDR"), options);
   }();
   return store;
 }

@@ -100,7 +100,7 @@ void NodeAgent::take(const std::string& text) {
 
 void NodeAgent::take(const StartHosts&) {
   const auto started = node_.start_all();
-  if (!started) send(HostReport{HostReport::Kind::kNotStarted, 0, started.error().message});
+  if (!started) send(HostReport{HostReport::Kind::kLost, 0, started.error().message});
 }
 
 void NodeAgent::take(const HostTask& task) {
@@ -132,7 +132,7 @@ void NodeAgent::take(BeginPart& begin) {
     return;
   }
   // A link-local address has another interface on each node.
-  if (!options.store_host.empty()) options.store_host = handlers_.node_0;
+  options.store_host = handlers_.node_0;
   its.part = node_.make_part(std::move(options), part_handlers(key));
   its.part->begin();
   tell_reached();

@@ -36,7 +36,6 @@ void RemoteNode::take(const HostReport& report) {
       program = {.ready = true, .given_up = "", .tests = std::move(*tests)};
       return handlers_.on_ready(report.program);
     }
-    case HostReport::Kind::kNotStarted:
     case HostReport::Kind::kLost:
       program.ready = false;
       return handlers_.on_lost(report.program, options_.name + ": " + report.text);

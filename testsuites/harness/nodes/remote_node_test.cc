@@ -29,19 +29,29 @@ using testing::texts;
 // With the process that runs its ranks.
 class AgentNode : public RemoteNode {
  public:
-  AgentNode(boost::asio::io_context& loop, const LocalNode::Options& options, Handlers handlers)
+  struct Heard {
+    std::vector<int> signals;
+    std::vector<std::string> garbage;
+  };
+
+  AgentNode(boost::asio::io_context& loop, const LocalNode::Options& options, Handlers handlers,
+            Heard& heard)
       : RemoteNode(loop,
                    {.name = "node 1 (other)",
                     .host = "other",
                     .programs = options.hosts.programs.size(),
                     .send = [this](const std::string& text) { agent.send(text); },
                     .clock_ahead = [this] { return clock_ahead; },
-                    .on_signal = [this](int signal) { signals.push_back(signal); },
-                    .on_garbage = [](const Error& error) { ADD_FAILURE() << error.message; }},
+                    .on_signal = [&heard](int signal) { heard.signals.push_back(signal); },
+                    .on_garbage =
+                        [&heard](const Error& error) { heard.garbage.push_back(error.message); }},
                    std::move(handlers)),
         io(loop),
         agent(loop, options) {
-    agent.on_text = [this](const std::string& text) { take(text); };
+    agent.on_text = [this](const std::string& text) {
+      const bool has_facts = text.find("\"report\":\"facts\"") != text.npos;
+      has_facts&& instead_of_facts ? instead_of_facts() : take(text);
+    };
     agent.on_end = [this] { lose("its connection has ended"); };
   }
 
@@ -52,8 +62,8 @@ class AgentNode : public RemoteNode {
 
   boost::asio::io_context& io;
   testing::ForkedAgent agent;
-  std::vector<int> signals;
   std::chrono::microseconds clock_ahead{0};
+  std::function<void()> instead_of_facts;
 };
 
 class RemoteNodeTest : public testing::FakeHostFixture {
@@ -75,7 +85,7 @@ class RemoteNodeTest : public testing::FakeHostFixture {
                                        .losses_max = its_losses_max_},
                              .host = "other",
                              .folder = its_folder_.path()},
-          std::move(handlers));
+          std::move(handlers), heard_);
       node_ = node.get();
       return node;
     }};
@@ -85,6 +95,7 @@ class RemoteNodeTest : public testing::FakeHostFixture {
   testing::Folder its_folder_;
   int its_losses_max_ = 20;
   AgentNode* node_ = nullptr;
+  AgentNode::Heard heard_;
 };
 
 TEST_F(RemoteNodeTest, RanksAreOnBothNodes) {
@@ -219,6 +230,35 @@ TEST_F(RemoteNodeTest, ShowsWhatRanksThereDoOnRequest) {
   };
   run_one("holds_a_place", two_nodes());
   EXPECT_THAT(seen, HasSubstr("ranks 0, 1: in a barrier"));
+}
+
+TEST_F(RemoteNodeTest, ASignalThereIsReported) {
+  on_event_ = [this](TestRunner&, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) {
+      node_->take(to_text(TestReport(NodeSignaled{SIGTERM})));
+    }
+  };
+  run_one("has_two_ranks", two_nodes());
+  EXPECT_THAT(heard_.signals, ElementsAre(SIGTERM));
+  EXPECT_THAT(heard_.garbage, IsEmpty());
+}
+
+TEST_F(RemoteNodeTest, ANodeThatSendsSomethingElseIsReported) {
+  on_event_ = [this](TestRunner&, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) node_->take("rubbish");
+  };
+  run_one("has_two_ranks", two_nodes());
+  EXPECT_THAT(heard_.garbage, ElementsAre(HasSubstr("texts that no node of a run of tests sends")));
+}
+
+// The node owes the facts about its rank.
+TEST_F(RemoteNodeTest, ANodeThatIsLostAtTheEndGivesItsReason) {
+  on_event_ = [this](TestRunner&, const TestEvent& event) {
+    if (!std::holds_alternative<AttemptBegun>(event)) return;
+    node_->instead_of_facts = [this] { node_->lose("its connection has ended"); };
+  };
+  const TestResult result = run_one("has_two_ranks", two_nodes());
+  EXPECT_EQ(result.reason, "rank 1 crashed: its connection has ended");
 }
 
 TEST_F(RemoteNodeTest, OtherTestsThereAreAnError) {

@@ -30,32 +30,40 @@ void RemotePart::order(Kind kind, std::vector<int> ranks) {
   if (node_lost_.empty()) send_(PartOrder{kind, options_.first_key, std::move(ranks)});
 }
 
-// Handlers are not called within a call of the part.
-template <class Do>
-void RemotePart::later(Do act) {
-  boost::asio::post(io_, [weak = weak_from_this(), act = std::move(act)] {
-    const auto self = weak.lock();
-    if (self && !self->is_over_) act(*self);
-  });
-}
-
 void RemotePart::begin() { send_(BeginPart{options_}); }
 
 void RemotePart::ask(const std::vector<int>& ranks) {
+  owes_seen_ = true;
   order(Kind::kAsk, ranks);
-  if (!node_lost_.empty()) later([](RemotePart& part) { part.handlers_.on_seen({}); });
+  if (!node_lost_.empty()) answer_instead();
 }
 
 void RemotePart::end(int rank) { order(Kind::kEnd, {rank}); }
 
 void RemotePart::look() {
+  owes_looked_ = true;
   order(Kind::kLook);
-  if (!node_lost_.empty()) later([](RemotePart& part) { part.handlers_.on_looked({}); });
+  if (!node_lost_.empty()) answer_instead();
 }
 
 void RemotePart::finish(bool interrupted) {
+  owes_facts_ = true;
   order(interrupted ? Kind::kInterrupt : Kind::kFinish);
-  if (!node_lost_.empty()) later([](RemotePart& part) { part.give_lost_facts(); });
+  if (!node_lost_.empty()) answer_instead();
+}
+
+// What a lost node owes. Posted, because handlers are not called within a call of the part.
+void RemotePart::answer_instead() {
+  boost::asio::post(io_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->is_over_) return;
+    for (int rank = self->options_.first; self->has(rank); ++rank) {
+      self->over(rank, RankOutcome::kFailed);
+    }
+    if (std::exchange(self->owes_seen_, false)) self->handlers_.on_seen({});
+    if (std::exchange(self->owes_looked_, false)) self->handlers_.on_looked({});
+    if (std::exchange(self->owes_facts_, false)) self->give_lost_facts();
+  });
 }
 
 void RemotePart::host_lost() {
@@ -93,14 +101,17 @@ void RemotePart::take(const RankReport& report) {
 void RemotePart::take(PartReport report) {
   if (is_over_) return;
   std::erase_if(report.view.stacks, [this](const RankStacks& one) { return !has(one.rank); });
+  std::erase_if(report.view.sockets, [this](const RankSocket& one) { return !has(one.rank); });
   std::erase_if(report.view.asked, [this](int rank) { return !has(rank); });
   switch (report.kind) {
     case PartReport::Kind::kReachedHost:
       has_reached_host_ = true;
       return;
     case PartReport::Kind::kSeen:
+      if (!std::exchange(owes_seen_, false)) return;
       return handlers_.on_seen(std::move(report.view));
     case PartReport::Kind::kLooked:
+      if (!std::exchange(owes_looked_, false)) return;
       return handlers_.on_looked(std::move(report.view));
   }
 }
@@ -119,12 +130,7 @@ void RemotePart::take(RankFactsTold told, std::chrono::microseconds clock_ahead)
 void RemotePart::node_lost(const std::string& why) {
   if (is_over_ || !node_lost_.empty()) return;
   node_lost_ = why;
-  later([](RemotePart& part) {
-    for (int rank = part.options_.first; part.has(rank) && !part.is_over_; ++rank) {
-      part.over(rank, RankOutcome::kFailed);
-    }
-  });
-  later([](RemotePart& part) { part.handlers_.on_seen({}); });
+  answer_instead();
 }
 
 void RemotePart::give_lost_facts() {

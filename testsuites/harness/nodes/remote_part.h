@@ -58,8 +58,7 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
     return rank >= options_.first && rank < options_.first + options_.count;
   }
   void order(Kind kind, std::vector<int> ranks = {});
-  template <class Do>
-  void later(Do act);
+  void answer_instead();
   void over(int rank, RankOutcome outcome);
   void noted(int rank);
   void give_lost_facts();
@@ -71,6 +70,8 @@ class RemotePart : public AttemptPart, public std::enable_shared_from_this<Remot
   std::set<int> noted_, over_;
   std::map<int, RankFacts> facts_;  // By rank.
   std::string node_lost_;
+  // The node has not answered.
+  bool owes_seen_ = false, owes_looked_ = false, owes_facts_ = false;
   bool has_reached_host_ = false, has_lost_host_ = false, is_over_ = false;
 };
 

@@ -37,21 +37,13 @@ json json_of(const HostTask& task) {
 }
 json json_of(const BeginPart& begin) {
   const PartOptions& options = begin.options;
-  return {{"order", "begin"},
-          {"test", test_list_json({options.test})},
-          {"program", options.program},
-          {"first", options.first},
-          {"count", options.count},
-          {"ranks", options.ranks},
-          {"node", options.node},
-          {"nodes", options.nodes},
-          {"backend", options.backend},
-          {"seed", options.seed},
-          {"key", options.first_key},
-          {"store_host", options.store_host},
-          {"store_port", options.store_port},
-          {"fresh", options.fresh},
-          {"is_program", options.is_program},
+  return {{"order", "begin"},           {"test", test_list_json({options.test})},
+          {"program", options.program}, {"first", options.first},
+          {"count", options.count},     {"ranks", options.ranks},
+          {"node", options.node},       {"nodes", options.nodes},
+          {"backend", options.backend}, {"seed", options.seed},
+          {"key", options.first_key},   {"store_port", options.store_port},
+          {"fresh", options.fresh},     {"is_program", options.is_program},
           {"problem", options.problem}};
 }
 json json_of(const PartOrder& order) {
@@ -102,7 +94,6 @@ PartOptions part_options_from(const json& text) {
                       .backend = text.at("backend").get<std::string>(),
                       .seed = required_number<std::uint64_t>(text.at("seed")),
                       .first_key = key_from(text),
-                      .store_host = text.at("store_host").get<std::string>(),
                       .store_port = required_number<std::uint16_t>(text.at("store_port")),
                       .fresh = text.at("fresh").get<bool>(),
                       .is_program = text.at("is_program").get<bool>(),
@@ -132,7 +123,7 @@ TestOrder order_from(const json& text) {
 TestReport report_from(const json& text) {
   const auto what = text.at("report").get<std::string>();
   if (what == "host") {
-    return HostReport{kind_from(text, HostReport::Kind::kNotStarted),
+    return HostReport{kind_from(text, HostReport::Kind::kGivenUp),
                       required_number<std::size_t>(text.at("program")),
                       text.at("text").get<std::string>()};
   }

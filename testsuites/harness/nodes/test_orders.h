@@ -34,7 +34,7 @@ struct HostTask {
   std::size_t program = 0;
 };
 struct BeginPart {
-  PartOptions options;
+  PartOptions options;  // Without store_host: each node knows node 0's address for itself.
 };
 struct PartOrder {
   enum class Kind { kAsk, kEnd, kLook, kFinish, kInterrupt, kHostLost, kDrop };
@@ -47,7 +47,7 @@ using TestOrder = std::variant<StartHosts, HostTask, BeginPart, PartOrder, EndTe
 
 // Reports.
 struct HostReport {
-  enum class Kind { kReady, kLost, kGivenUp, kNotStarted };
+  enum class Kind { kReady, kLost, kGivenUp };
   Kind kind;
   std::size_t program = 0;
   std::string text = {};  // kReady: its tests (test_list_json.h). Others: why.

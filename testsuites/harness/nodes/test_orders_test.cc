@@ -37,7 +37,6 @@ TEST(TestOrdersTest, APartArrivesWithAllItsOptions) {
                          .backend = "shm",
                          .seed = ~std::uint64_t{0},
                          .first_key = 17,
-                         .store_host = "10.0.0.1",
                          .store_port = 4711,
                          .fresh = true,
                          .is_program = true,
@@ -54,7 +53,6 @@ TEST(TestOrdersTest, APartArrivesWithAllItsOptions) {
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.seed, sent.seed);
   EXPECT_EQ(got.first_key, 17u);
-  EXPECT_EQ(got.store_host, "10.0.0.1");
   EXPECT_EQ(got.store_port, 4711);
   EXPECT_TRUE(got.fresh);
   EXPECT_TRUE(got.is_program);

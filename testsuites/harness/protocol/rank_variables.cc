@@ -22,7 +22,6 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
       {kTestNodesVariable, std::to_string(place.nodes)},
-      {kTestStoreVariable, place.nodes > 1 ? place.store_text : ""},
       {kTestBackendVariable, place.backend},
       {kTestSeedVariable, std::to_string(place.seed)},
   };

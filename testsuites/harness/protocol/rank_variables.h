@@ -17,10 +17,7 @@ std::string rank_mark(const std::string& text);
 
 // Shared by the ranks of a node.
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";
-// The number of nodes on which the ranks run; and, if there are several, the address of their
-// store.
-inline constexpr const char* kTestNodesVariable = "DISTRUN_TEST_NODES";
-inline constexpr const char* kTestStoreVariable = "DISTRUN_TEST_STORE";
+inline constexpr const char* kTestNodesVariable = "DISTRUN_TEST_NODES";      // On which ranks run.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
 inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The same on every rank.
 // Set if a debugger runs a rank of the test: deadlines then do not apply.

@@ -172,7 +172,10 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (ranks.empty()) return;
     asked = Clock::now();
     seen_awaited = static_cast<int>(ranks.size());
-    for (const auto& [part, its] : ranks) parts[part]->ask(its);
+    // Other nodes first: reading the stacks of this one takes time.
+    for (auto part = ranks.rbegin(); part != ranks.rend(); ++part) {
+      parts[part->first]->ask(part->second);
+    }
   }
 
   // The time for this does not count against the ranks' time to answer.
@@ -201,7 +204,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     view.emplace(View{.on_seen = std::move(on_seen), .nodes_awaited = parts.size()});
     view_deadline.expires_after(kSeenTimeout);
     wait_for_view();
-    for (const auto& part : parts) part->look();
+    // As in ask_where().
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) (*part)->look();
   }
 
   void wait_for_view() {

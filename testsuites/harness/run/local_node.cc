@@ -66,7 +66,7 @@ std::shared_ptr<LocalPart> LocalNode::part_of(std::uint64_t key) const {
 std::shared_ptr<AttemptPart> LocalNode::make_part(PartOptions options, PartHandlers handlers) {
   std::erase_if(parts_, [](const auto& one) { return one.second.expired(); });
   const std::uint64_t key = options.first_key;
-  LocalPart::Place place{.host = hosts_.process(options.program),
+  LocalPart::Place place{.host = &hosts_.process(options.program),
                          .leaked = leaked_,
                          .stacks = stacks_,
                          .folder = fmt::format("{}/{}", folder_, key),

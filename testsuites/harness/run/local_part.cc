@@ -31,7 +31,6 @@ LocalPart::LocalPart(boost::asio::io_context& io, Place place, PartOptions optio
                      PartHandlers handlers)
     : io_(io),
       place_(std::move(place)),
-      host_(&place_.host),
       options_(std::move(options)),
       handlers_(std::move(handlers)) {
   for (const int rank : all_ranks()) {
@@ -102,7 +101,7 @@ Result<void> LocalPart::start(int rank) {
   if (has_terminal) request.under = options_.under;
   auto descriptors = at(rank).open(has_terminal);
   if (!descriptors) return descriptors.error();
-  host_->fork(request, std::move(*descriptors));
+  place_.host->fork(request, std::move(*descriptors));
   return {};
 }
 
@@ -138,12 +137,13 @@ void LocalPart::ended(const RankEnded& ended) {
 }
 
 bool LocalPart::has_reached_host() const {
-  return host_ == nullptr ? reached_lost_host_ : !host_->is_unsent(key_of(options_.first));
+  return place_.host == nullptr ? reached_lost_host_
+                                : !place_.host->is_unsent(key_of(options_.first));
 }
 
 void LocalPart::host_lost() {
   reached_lost_host_ = has_reached_host();
-  host_ = nullptr;
+  place_.host = nullptr;
   for (const int rank : all_ranks()) at(rank).host_lost(end_leaked(rank));
   if (waits_for_loss_ && !is_over_) give_facts();
 }
@@ -260,9 +260,9 @@ void LocalPart::continue_ranks() {
 
 // Another test may have blocked the host: its owner decides.
 void LocalPart::finish(bool interrupted) {
-  if (interrupted || host_ == nullptr || !host_is_silent()) return give_facts();
+  if (interrupted || place_.host == nullptr || !host_is_silent()) return give_facts();
   waits_for_loss_ = true;
-  host_->give_up("it does not answer");
+  place_.host->give_up("it does not answer");
 }
 
 bool LocalPart::host_is_silent() const {

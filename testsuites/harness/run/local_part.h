@@ -9,7 +9,8 @@
 // messages about them. Threads: only the thread of `io`.
 #pragma once
 
-#include <functional>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +29,9 @@ namespace distrun {
 
 class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalPart> {
  public:
-  // Shared by the parts on this machine; outlives them, but `host` only until host_lost().
+  // Shared by the parts on this machine; outlives them, except for `host`.
   struct Place {
-    TestHostProcess& host;
+    TestHostProcess* host;  // Null once it is lost.
     LeakedRankProcesses& leaked;
     StackCollector& stacks;
     std::string folder;  // Exists only during this attempt.
@@ -48,7 +49,7 @@ class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalP
   void finish(bool interrupted) override;
   bool has_reached_host() const override;
   void host_lost() override;
-  bool has_lost_host() const override { return host_ == nullptr; }
+  bool has_lost_host() const override { return place_.host == nullptr; }
   void suspend() override;
   void continue_ranks() override;
   bool all_are_known() const override;
@@ -82,7 +83,6 @@ class LocalPart : public AttemptPart, public std::enable_shared_from_this<LocalP
 
   boost::asio::io_context& io_;
   Place place_;
-  TestHostProcess* host_;           // Null once it is lost.
   bool reached_lost_host_ = false;  // has_reached_host() then.
   const PartOptions options_;
   const PartHandlers handlers_;

@@ -7,22 +7,15 @@
 
 #include <fmt/format.h>
 
-#include "testsuites/harness/protocol/test_list_json.h"
-
 namespace distrun {
 
 namespace {
 
 using Test = std::pair<std::size_t, std::string>;  // Its program and id.
 
-std::map<Test, std::string> needs_of(const std::vector<LoadedTest>& tests) {
-  std::map<Test, std::string> needs;
-  for (const LoadedTest& loaded : tests) {
-    TestInfo test = loaded.test;
-    test.file.clear();
-    test.line = 0;
-    needs[{loaded.program, test.id}] = test_list_json({test});
-  }
+std::map<Test, const TestNeeds*> needs_of(const std::vector<LoadedTest>& tests) {
+  std::map<Test, const TestNeeds*> needs;
+  for (const LoadedTest& one : tests) needs[{one.program, one.test.id}] = &one.test.needs;
   return needs;
 }
 
@@ -39,7 +32,7 @@ Result<void> check_same_tests(const std::vector<LoadedTest>& here,
       return Error{ErrorKind::kInvalidArgument, fmt::format("node {} does not have the test {}; {}",
                                                             node, test.second, kRemedy)};
     }
-    if (other.mapped() != needs) {
+    if (*other.mapped() != *needs) {
       return Error{
           ErrorKind::kInvalidArgument,
           fmt::format(

@@ -43,7 +43,7 @@ std::optional<std::size_t> TestQueue::take() {
 std::uint64_t TestQueue::begin(std::size_t item) {
   const std::uint64_t key = next_key_;
   next_key_ += static_cast<std::uint64_t>(items_[item].plan.ranks);
-  running_.insert(key);
+  ++running_;
   items_[item].first_key = key;
   return key;
 }
@@ -67,7 +67,7 @@ void TestQueue::host_lost(const std::vector<OnLostHost>& there) {
 
 AfterAttempt TestQueue::attempt_ended(std::size_t item, AttemptResult result) {
   Item& test = items_[item];
-  running_.erase(test.first_key);
+  --running_;
   schedule_.done(item);
   if (std::exchange(test.is_not_counted, false) && !stopped_) {
     test.alone = true;
@@ -93,6 +93,6 @@ void TestQueue::stop() {
   waiting_for_host_.clear();
 }
 
-bool TestQueue::is_empty() const { return stopped_ ? running_.empty() : schedule_.is_empty(); }
+bool TestQueue::is_empty() const { return stopped_ ? running_ == 0 : schedule_.is_empty(); }
 
 }  // namespace distrun

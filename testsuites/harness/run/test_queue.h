@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "testsuites/harness/run/planned_test.h"
@@ -97,7 +96,7 @@ class TestQueue {
   std::vector<PlannedTest> planned_;
   std::vector<Item> items_;
   std::vector<std::size_t> waiting_for_host_;  // Taken from the schedule.
-  std::set<std::uint64_t> running_;            // The first keys of running attempts.
+  int running_ = 0;                            // Attempts.
   std::uint64_t next_key_ = 1;
   bool stopped_ = false;
 };

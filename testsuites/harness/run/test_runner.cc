@@ -11,7 +11,6 @@
 #include "testsuites/harness/run/attempt_run.h"
 #include "testsuites/harness/run/local_node.h"
 #include "testsuites/harness/run/node_tests.h"
-#include "testsuites/harness/run/rank_spread.h"
 #include "testsuites/harness/run/result_ledger.h"
 #include "testsuites/harness/run/run_suspension.h"
 #include "testsuites/harness/run/test_queue.h"
@@ -139,7 +138,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   std::size_t nodes_of(std::size_t item) const {
-    return rank_spread(queue.at(item).plan.ranks, static_cast<int>(nodes.size())).size();
+    return std::min(static_cast<std::size_t>(queue.at(item).plan.ranks), nodes.size());
   }
 
   void run(TestPlan plan) {
@@ -313,6 +312,9 @@ TestRunner::TestRunner(asio::io_context& io, Options options,
     : impl_(std::make_shared<Impl>(io, std::move(options), std::move(on_event))) {}
 
 TestRunner::~TestRunner() {
+  impl_->phase = Impl::Phase::kEnded;  // For what is posted.
+  impl_->on_loaded = nullptr;
+  impl_->on_end = nullptr;
   impl_->runs.clear();
   for (const auto& node : impl_->nodes) node->end_all();
 }

@@ -127,6 +127,7 @@ class NodeSession {
   }
 
   void take(const FinishNode& finish) {
+    end_ranks(WasInterrupted::kYes);
     status_ = finish.verdict.status;
     leave();
   }

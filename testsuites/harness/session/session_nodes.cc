@@ -1,14 +1,19 @@
 #include "testsuites/harness/session/session_nodes.h"
 
 #include <chrono>
+#include <map>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "distrun/store_server.h"
 #include "launcher/nodes/listen_address.h"
+#include "launcher/nodes/make_nodes.h"
 #include "launcher/outcome/run_end.h"
 #include "store/server/store_server_internals.h"
+#include "testsuites/harness/nodes/remote_node.h"
 
 namespace distrun {
 
@@ -83,7 +88,7 @@ struct SessionNodes::Impl {
 
   void take(const StartNode&) {
     has_started = true;
-    handlers.on_start();
+    if (!has_ended) handlers.on_start();
   }
 
   // Of all nodes, because another one has failed or is lost, or because of end().

@@ -11,18 +11,13 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
 #include "common/os/environment.h"
 #include "distrun/result.h"
-#include "distrun/store_server.h"
-#include "launcher/nodes/make_nodes.h"
-#include "testsuites/harness/nodes/remote_node.h"
 #include "testsuites/harness/run/test_runner.h"
 #include "testsuites/harness/session/test_nodes.h"
 

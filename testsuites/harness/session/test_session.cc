@@ -136,7 +136,11 @@ class Session {
 
   void nodes_ended(int status, const std::string& why) {
     if (!why.empty() && !error_ && begun_.tests == 0) error_ = Error{ErrorKind::kSystem, why};
-    if (!why.empty()) status_ = status;
+    if (!why.empty()) status_of_nodes_ = status;
+    // A test may still run on this node only.
+    if (!std::exchange(nodes_have_ended_, true) && runner_ && begun_.tests > 0) {
+      return runner_->interrupt();
+    }
     io_.stop();
   }
 
@@ -350,7 +354,7 @@ class Session {
 
   void end_by_signal(int signal) {
     signal_ = signal;
-    if (begun_.tests == 0) return finish();
+    if (!runner_ || begun_.tests == 0) return finish();
     runner_->interrupt();
   }
 
@@ -373,7 +377,7 @@ class Session {
 
   // The other nodes end with the same status.
   void finish() {
-    if (!nodes_) return io_.stop();
+    if (!nodes_ || nodes_have_ended_) return io_.stop();
     asio::post(io_, [this] {
       end_ranks();
       nodes_->end(status());
@@ -382,7 +386,7 @@ class Session {
 
   int status() const {
     if (signal_ != 0) return 128 + signal_;
-    return error_ ? exit_status(*error_) : status_;
+    return error_ ? exit_status(*error_) : status_of_nodes_.value_or(status_);
   }
 
   void end_ranks() {
@@ -414,7 +418,9 @@ class Session {
   TestsBegun begun_;
   std::optional<Error> error_;
   int status_ = 0, signal_ = 0;
-  bool has_signal_ = false;  // It came to this process.
+  bool has_signal_ = false;             // It came to this process.
+  std::optional<int> status_of_nodes_;  // If another node has ended the tests.
+  bool nodes_have_ended_ = false;
   bool has_ended_ranks_ = false;
 };
 
