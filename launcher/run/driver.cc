@@ -37,7 +37,6 @@
 namespace distrun {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 
 namespace {
 

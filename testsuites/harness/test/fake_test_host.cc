@@ -26,6 +26,7 @@
 #include "common/os/packet_socket.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/protocol/rank_variables.h"
+#include "testsuites/harness/protocol/test_list_json.h"
 #include "testsuites/harness/protocol/where_signal.h"
 #include "testsuites/harness/test/fake_ranks.h"
 
