@@ -150,7 +150,7 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   const int root = group_rank_of(site.function, site.group, src);
   const DirectTensors plain = {
       .output = &tensor, .input = &tensor, .writes_output = site.rank() != root, .root = root};
-  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, auto begin) {
         return its.broadcast_now(tensor, root, begin);
       })) {
     return {};
@@ -167,13 +167,12 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
 
 Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
   const CallSite site{"all_reduce", options.group};
-  if (!is_for_this_rank(site.function, site.group)) return {};
-  if (ran_directly(site, options.async_op, {.output = &tensor},
-                   [&](DirectCalls& its, const auto& begin) {
-                     return its.all_reduce_now(tensor, op, begin);
-                   })) {
+  if (ran_directly(site, options.async_op, {.output = &tensor}, [&](DirectCalls& its, auto begin) {
+        return its.all_reduce_now(tensor, op, begin);
+      })) {
     return {};
   }
+  if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "tensor", tensor, internal::Layout::kDenseOrSparse);
   check_operation(site, tensor, op);
   Contiguous contiguous(site);
@@ -235,13 +234,13 @@ Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options) {
   const CallSite site{"all_gather_into_tensor", options.group};
-  if (!is_for_this_rank(site.function, site.group)) return {};
   const DirectTensors plain = {.output = &output, .input = &input};
-  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, auto begin) {
         return its.all_gather_now(output, input, begin);
       })) {
     return {};
   }
+  if (!is_for_this_rank(site.function, site.group)) return {};
   check_movable(site, "output", output);
   check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);
@@ -360,13 +359,13 @@ Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, ReduceOp op,
                            const CollectiveOptions& options) {
   const CallSite site{"reduce_scatter_tensor", options.group};
-  if (!is_for_this_rank(site.function, site.group)) return {};
   const DirectTensors plain = {.output = &output, .input = &input};
-  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+  if (ran_directly(site, options.async_op, plain, [&](DirectCalls& its, auto begin) {
         return its.reduce_scatter_now(output, input, op, begin);
       })) {
     return {};
   }
+  if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
   check_like(site, "output", output, "input", input);
@@ -418,7 +417,7 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
   if (!is_for_this_rank(site.function, site.group)) return {};
   const DirectTensors plain = {.output = &output, .input = &input};
   if (output_split_sizes.empty() && input_split_sizes.empty() &&
-      ran_directly(site, options.async_op, plain, [&](DirectCalls& its, const auto& begin) {
+      ran_directly(site, options.async_op, plain, [&](DirectCalls& its, auto begin) {
         return its.all_to_all_now(output, input, begin);
       })) {
     return {};
@@ -441,9 +440,9 @@ Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   const bool is_of_gpus = is_nccl(*site.group.process_group());
-  if (!is_of_gpus &&
-      ran_directly(site, options.async_op, {},
-                   [](DirectCalls& its, const auto& begin) { return its.barrier_now(begin); })) {
+  if (!is_of_gpus && ran_directly(site, options.async_op, {}, [](DirectCalls& its, auto begin) {
+        return its.barrier_now(begin);
+      })) {
     return {};
   }
   c10d::BarrierOptions its{.asyncOp = options.async_op};

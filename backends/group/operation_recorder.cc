@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -19,7 +18,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <c10/util/StringUtil.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
@@ -27,6 +26,7 @@
 #include "backends/group/work_future.h"
 #include "common/operations/digest.h"
 #include "common/operations/operation_writer.h"
+#include "common/os/quick_clock.h"
 
 namespace distrun::internal {
 
@@ -144,6 +144,7 @@ class Recorder {
     const std::lock_guard lock(mutex_);
     suffix_ = suffix;
     found_.clear();
+    last_direct_.forget();
   }
 
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -161,9 +162,7 @@ class Recorder {
     if (call.outputs >= 0) append_tensors(argument(call.outputs), outputs);
 
     const Tensors& shown = inputs.empty() ? outputs : inputs;
-    const SizesText sizes(shown);
-    BegunOperation operation = described(call.op, *group, shown, sizes);
-    if (call.kind == Kind::kPointToPoint) operation.sequence = 0;
+    BegunOperation operation = begun_in(*group);
     for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
       operation.elements += static_cast<std::uint64_t>(tensor.numel());
     }
@@ -175,35 +174,35 @@ class Recorder {
     if (digests_ == Digests::kAll && !inputs.empty()) {
       operation.input_digest = digest_of(inputs).value();
     }
-    operation.began = operation_time_now();
+    operation.began = quick_time_now();
     operation.tells_end = are_on_cpu(inputs) && are_on_cpu(outputs);
-    const std::uint64_t number = begin(operation);
+    const std::uint64_t number = begin(call, *group, shown, operation);
 
     try {
       go_on();
     } catch (...) {
-      writer_->end(number, operation_time_now());
+      end(number);
       throw;
     }
     if (stack->empty() || !stack->back().isCustomClass()) {  // monitored_barrier
-      return writer_->end(number, operation_time_now());
+      return end(number);
     }
     const auto work = stack->back().toCustomClass<c10d::Work>();
-    if (!work) return writer_->end_is_unknown(number);
+    if (!work) return end_is_unknown(number);
     if (digests_ != Digests::kNone && !outputs.empty()) {
-      const auto end = [this, number, outputs = std::move(outputs)](ObservedWork::Outcome outcome) {
-        const auto now = operation_time_now();
-        if (outcome == ObservedWork::Outcome::kFailed) return writer_->end(number, now);
-        writer_->end(number, now, digest_of(outputs).blocks());
+      const auto ended = [this, number,
+                          outputs = std::move(outputs)](ObservedWork::Outcome outcome) {
+        const auto now = quick_time_now();
+        if (outcome == ObservedWork::Outcome::kFailed) return end(number, now);
+        end(number, now, digest_of(outputs).blocks());
       };
       stack->back() = c10::IValue(c10::static_intrusive_pointer_cast<c10d::Work>(
-          c10::make_intrusive<ObservedWork>(work, end)));
+          c10::make_intrusive<ObservedWork>(work, ended)));
       return;
     }
     const auto future = future_of(*work);
-    if (!future) return writer_->end_is_unknown(number);
-    future->addCallback(
-        [this, number](c10::ivalue::Future&) { writer_->end(number, operation_time_now()); });
+    if (!future) return end_is_unknown(number);
+    future->addCallback([this, number](c10::ivalue::Future&) { end(number); });
   }
 
   Digests digests() const { return digests_; }
@@ -211,64 +210,104 @@ class Recorder {
   std::uint64_t begin(const DirectOperation& call) {
     if (!writer_->is_own_process()) return 0;
     const at::Tensor* const shown = call.input == nullptr ? call.output : call.input;
-    const auto tensors =
-        shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown);
-    const SizesText sizes(tensors);
-    BegunOperation operation = described(call.op, call.group, tensors, sizes);
-    const at::Tensor* const counted = call.output == nullptr ? call.input : call.output;
-    if (counted != nullptr) operation.elements = static_cast<std::uint64_t>(counted->numel());
+    BegunOperation operation = begun_in(call.group);
+    const at::Tensor* const result = call.output == nullptr ? call.input : call.output;
+    if (result != nullptr) operation.elements = static_cast<std::uint64_t>(result->numel());
     if (call.output != nullptr) operation.element_bytes = element_bytes_of(*call.output);
     operation.peer = call.root.value_or(-1);
-    operation.began = operation_time_now();
-    return begin(operation);
+    operation.began = quick_time_now();
+    const std::lock_guard lock(mutex_);
+    if (!last_direct_.is_like(call, shown)) last_direct_.become(call, shown, counted(call.group));
+    operation.sequence = ++last_direct_.group().second;
+    return writer_->begin(last_direct_.texts(), operation);
   }
 
-  void end(std::uint64_t number) { writer_->end(number, operation_time_now()); }
+  void end(std::uint64_t number) { end(number, quick_time_now()); }
 
  private:
+  void end(std::uint64_t number, OperationTime at,
+           const std::optional<BlockDigests>& output_digests = std::nullopt) {
+    const std::lock_guard lock(mutex_);
+    writer_->end(number, at, output_digests);
+  }
+  void end_is_unknown(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    writer_->end_is_unknown(number);
+  }
+
   static std::uint32_t element_bytes_of(const at::Tensor& tensor) {
     return static_cast<std::uint32_t>(tensor.element_size());
   }
 
-  // Refers to the arguments.
-  static BegunOperation described(const char* op, const c10d::ProcessGroup& group,
-                                  at::ArrayRef<at::Tensor> shown, const SizesText& sizes) {
-    BegunOperation operation{.op = op,
-                             .sizes = sizes.view(),
-                             .group = group.getGroupName(),
-                             .group_rank = group.getRank(),
-                             .group_size = group.getSize(),
-                             .sequence = 1};
-    if (!shown.empty()) operation.dtype = c10::toString(shown.front().scalar_type());
-    return operation;
+  static BegunOperation begun_in(const c10d::ProcessGroup& group) {
+    return {.group_rank = group.getRank(), .group_size = group.getSize()};
   }
 
   // Counts the collectives of each group; the counts of its ranks agree.
-  std::uint64_t begin(BegunOperation& operation) {
+  std::uint64_t begin(const Call& call, const c10d::ProcessGroup& group, const Tensors& shown,
+                      BegunOperation& operation) {
+    const SizesText sizes(shown);
+    const char* dtype = shown.empty() ? "" : c10::toString(shown.front().scalar_type());
     const std::lock_guard lock(mutex_);
-    Counted& group = counted(operation.group);
-    operation.group = group.first;
-    if (operation.sequence != 0) operation.sequence = ++group.second;
-    return writer_->begin(operation);
+    Counted& its_group = counted(group);
+    if (call.kind != Kind::kPointToPoint) operation.sequence = ++its_group.second;
+    return writer_->begin(operation_texts(call.op, dtype, sizes.view(), its_group.first),
+                          operation);
   }
 
   // The name of a group, with the suffix, and how many collectives of it have begun.
   using Counted = std::pair<const std::string, std::uint32_t>;
-  Counted& counted(std::string_view name) {
+  Counted& counted(const c10d::ProcessGroup& group) {
+    const std::string& name = group.getGroupName();
     auto found = found_.find(name);
     if (found == found_.end()) {
-      Counted& group = *collectives_.try_emplace(std::string(name) + suffix_).first;
-      found = found_.emplace(name, &group).first;
+      Counted& its = *collectives_.try_emplace(name + suffix_).first;
+      found = found_.emplace(name, &its).first;
     }
     return *found->second;
   }
 
+  // Loops make the same call again and again; to describe it takes longer than to compare it.
+  class DirectCall {
+   public:
+    bool is_like(const DirectOperation& call, const at::Tensor* shown) const {
+      return op_ == call.op && group_name_ == call.group.getGroupName() &&
+             (shown == nullptr ? dtype_ == at::ScalarType::Undefined
+                               : dtype_ == shown->scalar_type() && shown->sizes() == sizes_);
+    }
+    void become(const DirectOperation& call, const at::Tensor* shown, Counted& group) {
+      const auto tensors =
+          shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown);
+      op_ = call.op;
+      group_name_ = call.group.getGroupName();
+      group_ = &group;
+      dtype_ = shown == nullptr ? at::ScalarType::Undefined : shown->scalar_type();
+      sizes_.clear();
+      if (shown != nullptr) sizes_.append(shown->sizes().begin(), shown->sizes().end());
+      texts_ = operation_texts(op_, shown == nullptr ? "" : c10::toString(dtype_),
+                               SizesText(tensors).view(), group.first);
+    }
+    void forget() { op_ = nullptr; }
+
+    Counted& group() const { return *group_; }
+    const OperationTexts& texts() const { return texts_; }
+
+   private:
+    const char* op_ = nullptr;  // Equal names have equal addresses, or are described again.
+    std::string group_name_;
+    at::ScalarType dtype_ = at::ScalarType::Undefined;
+    c10::SmallVector<std::int64_t, 5> sizes_;
+    Counted* group_ = nullptr;
+    OperationTexts texts_;
+  };
+
   const std::unique_ptr<OperationWriter> writer_;
   const Digests digests_;
-  std::mutex mutex_;
+  std::mutex mutex_;    // Guards the writer, too.
   std::string suffix_;  // Of the names of groups.
   std::map<std::string, std::uint32_t> collectives_;
-  std::map<std::string, Counted*, std::less<>> found_;  // By the names without this suffix.
+  std::map<std::string, Counted*> found_;  // By the names without this suffix.
+  DirectCall last_direct_;
 };
 
 Recorder::Digests digests_wanted() {

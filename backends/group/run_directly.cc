@@ -1,7 +1,6 @@
 #include "backends/group/run_directly.h"
 
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -39,17 +38,18 @@ bool is_observed() {
 }  // namespace
 
 bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tensors,
-                  const std::function<bool(DirectCalls&, const DirectCalls::Begin&)>& act) {
-  if (async_op || !is_simple(tensors.output) || !is_simple(tensors.input)) return false;
+                  c10::function_ref<bool(DirectCalls&, DirectCalls::Begin)> act) {
+  if (async_op || !is_simple(tensors.output)) return false;
+  if (tensors.input != tensors.output && !is_simple(tensors.input)) return false;
+  if (world() == nullptr) return false;
   // Both stay while the call waits, in which another thread may abort and free the group.
   const std::shared_ptr<GroupState> state =
-      site.group.is_default() ? the_world().group : GroupAccess::state(site.group);
+      site.group.is_default() ? world()->group : GroupAccess::state(site.group);
   if (state->direct_calls == nullptr || state->is_aborted || state->process != process_id()) {
     return false;
   }
   const c10::intrusive_ptr<c10d::ProcessGroup> group = state->process_group;
   if (!group || is_observed()) return false;
-  const int rank = get_rank();
   std::optional<DirectRecord> record;
   const auto begin = [&] {
     record.emplace(DirectOperation{.op = site.function,
@@ -60,7 +60,7 @@ bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tens
   };
   std::exception_ptr error;
   try {
-    if (!act(*state->direct_calls, std::cref(begin))) return false;
+    if (!act(*state->direct_calls, begin)) return false;
   } catch (...) {
     error = std::current_exception();
   }
@@ -68,7 +68,10 @@ bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tens
   if (tensors.output != nullptr && tensors.writes_output && !tensors.output->is_inference()) {
     tensors.output->unsafeGetTensorImpl()->bump_version();
   }
-  if (error) std::rethrow_exception(ErrorsAt(site, state, rank).translated(error, ""));
+  if (error) {
+    const int rank = state->ranks[static_cast<std::size_t>(group->getRank())];
+    std::rethrow_exception(ErrorsAt(site, state, rank).translated(error, ""));
+  }
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Runs a collective by the backend's DirectCalls, if it is a plain one.
 //
-//     if (ran_directly(site, async_op, {.output = &tensor}, [&](auto& its, const auto& begin) {
+//     if (ran_directly(site, async_op, {.output = &tensor}, [&](auto& its, auto begin) {
 //           return its.all_reduce_now(tensor, op, begin);
 //         })) {
 //       return {};
@@ -10,10 +10,10 @@
 // Whatever needs more, such as a profiler or a tensor with strides, goes through c10d.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 #include "backends/group/collective_checks.h"
 #include "backends/group/direct_calls.h"
@@ -30,6 +30,6 @@ struct DirectTensors {
 
 // False: nothing was done. Errors are those of run_collective().
 bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tensors,
-                  const std::function<bool(DirectCalls&, const DirectCalls::Begin&)>& act);
+                  c10::function_ref<bool(DirectCalls&, DirectCalls::Begin)> act);
 
 }  // namespace distrun::internal

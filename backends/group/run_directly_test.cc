@@ -26,28 +26,28 @@ class OnlyDirect : public c10d::Backend, public DirectCalls {
   const std::string getBackendName() const override { return "only_direct"; }
   void shutdown() override {}
 
-  bool barrier_now(const Begin& begin) override { return called("barrier", begin); }
-  bool broadcast_now(const at::Tensor&, int, const Begin& begin) override {
+  bool barrier_now(Begin begin) override { return called("barrier", begin); }
+  bool broadcast_now(const at::Tensor&, int, Begin begin) override {
     return called("broadcast", begin);
   }
-  bool all_reduce_now(const at::Tensor&, const c10d::ReduceOp&, const Begin& begin) override {
+  bool all_reduce_now(const at::Tensor&, const c10d::ReduceOp&, Begin begin) override {
     return called("all_reduce", begin);
   }
-  bool all_gather_now(const at::Tensor&, const at::Tensor&, const Begin& begin) override {
+  bool all_gather_now(const at::Tensor&, const at::Tensor&, Begin begin) override {
     return called("all_gather", begin);
   }
   bool reduce_scatter_now(const at::Tensor&, const at::Tensor&, const c10d::ReduceOp&,
-                          const Begin& begin) override {
+                          Begin begin) override {
     return called("reduce_scatter", begin);
   }
-  bool all_to_all_now(const at::Tensor&, const at::Tensor&, const Begin& begin) override {
+  bool all_to_all_now(const at::Tensor&, const at::Tensor&, Begin begin) override {
     return called("all_to_all", begin);
   }
 
   inline static std::vector<std::string> calls;
 
  private:
-  static bool called(const char* name, const Begin& begin) {
+  static bool called(const char* name, Begin begin) {
     begin();
     calls.emplace_back(name);
     return true;

@@ -192,7 +192,7 @@ void BetweenHosts::barrier(const Limit& limit) {
   });
 }
 
-void BetweenHosts::gather(const std::byte* mine, const std::vector<std::byte*>& outputs,
+void BetweenHosts::gather(const std::byte* mine, shm::Collectives::Outputs outputs,
                           std::size_t bytes, int root, const Limit& limit) {
   run_on_all(limit, [&](c10d::Backend& all) {
     Tensors inputs = {bytes_at(mine, bytes)};
@@ -205,8 +205,8 @@ void BetweenHosts::gather(const std::byte* mine, const std::vector<std::byte*>& 
   });
 }
 
-void BetweenHosts::scatter(const std::vector<const std::byte*>& inputs, std::byte* mine,
-                           std::size_t bytes, int root, const Limit& limit) {
+void BetweenHosts::scatter(shm::Collectives::Inputs inputs, std::byte* mine, std::size_t bytes,
+                           int root, const Limit& limit) {
   run_on_all(limit, [&](c10d::Backend& all) {
     Tensors outputs = {bytes_at(mine, bytes)};
     std::vector<Tensors> lists;
@@ -218,9 +218,8 @@ void BetweenHosts::scatter(const std::vector<const std::byte*>& inputs, std::byt
   });
 }
 
-void BetweenHosts::all_to_all(const std::vector<shm::Collectives::ConstPart>& inputs,
-                              const std::vector<shm::Collectives::Part>& outputs,
-                              const Limit& limit) {
+void BetweenHosts::all_to_all(shm::Collectives::InputParts inputs,
+                              shm::Collectives::OutputParts outputs, const Limit& limit) {
   // Gloo requires parts of one size unless they follow each other.
   std::vector<std::int64_t> sizes_sent, sizes_received;
   for (const auto& each : inputs) sizes_sent.push_back(static_cast<std::int64_t>(each.bytes));

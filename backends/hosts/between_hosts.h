@@ -79,12 +79,12 @@ class BetweenHosts {
   void barrier(const Limit& limit);
 
   // Of all ranks.
-  void gather(const std::byte* mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-              int root, const Limit& limit);
-  void scatter(const std::vector<const std::byte*>& inputs, std::byte* mine, std::size_t bytes,
-               int root, const Limit& limit);
-  void all_to_all(const std::vector<shm::Collectives::ConstPart>& inputs,
-                  const std::vector<shm::Collectives::Part>& outputs, const Limit& limit);
+  void gather(const std::byte* mine, shm::Collectives::Outputs outputs, std::size_t bytes, int root,
+              const Limit& limit);
+  void scatter(shm::Collectives::Inputs inputs, std::byte* mine, std::size_t bytes, int root,
+               const Limit& limit);
+  void all_to_all(shm::Collectives::InputParts inputs, shm::Collectives::OutputParts outputs,
+                  const Limit& limit);
   void monitored_barrier(std::chrono::milliseconds timeout, bool wait_all_ranks);
 
   bool is_leader() const { return its_.leaders.defined(); }

@@ -6,7 +6,8 @@
 
 namespace distrun::hosts {
 
-void HostsGroup::run(Clock::time_point deadline, const Call& call) {
+void HostsGroup::run(const shm::CallLimit& limit, Call call) {
+  const auto deadline = limit.deadline();
   try {
     host_->run_on_host(deadline, [&](shm::HostCollectives& host, shm::Watch& watch) {
       NewsWatch watch_all(watch, between_);

@@ -22,7 +22,7 @@ class HostsGroup : public shm::RankGroup {
   HostsGroup(HostMap map, std::shared_ptr<shm::HostGroup> host, BetweenHosts::Parts parts)
       : map_(std::move(map)), host_(std::move(host)), between_(std::move(parts)) {}
 
-  void run(Clock::time_point deadline, const Call& call) override;
+  void run(const shm::CallLimit& limit, Call call) override;
   void abort() override;
 
   // Of this rank's host.

@@ -78,8 +78,7 @@ void HostsCollectives::reduce(std::byte* data, std::size_t count, const Reducing
   reduce_on_all(copy.get(), count, how, watch);
 }
 
-void HostsCollectives::exchange_outputs(const std::vector<std::byte*>& outputs, std::size_t bytes,
-                                        Watch& watch) {
+void HostsCollectives::exchange_outputs(Outputs outputs, std::size_t bytes, Watch& watch) {
   const std::size_t block = map_.largest() * bytes;
   const auto mine = std::make_unique<std::byte[]>(block);
   const auto all =
@@ -101,8 +100,7 @@ void HostsCollectives::exchange_outputs(const std::vector<std::byte*>& outputs, 
   }
 }
 
-void HostsCollectives::all_gather(Const mine, const std::vector<std::byte*>& outputs,
-                                  std::size_t bytes, Watch& watch) {
+void HostsCollectives::all_gather(Const mine, Outputs outputs, std::size_t bytes, Watch& watch) {
   host_.compare(CallKind::kAllGather, bytes, /*root=*/-1, watch);
   std::vector<std::byte*> of_host;
   for (const int rank : map_.ranks_on(map_.my_host())) {
@@ -116,20 +114,20 @@ void HostsCollectives::all_gather(Const mine, const std::vector<std::byte*>& out
   }
 }
 
-void HostsCollectives::gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                              int root, Watch& watch) {
+void HostsCollectives::gather(Const mine, Outputs outputs, std::size_t bytes, int root,
+                              Watch& watch) {
   host_.compare(CallKind::kGather, bytes, root, watch);
   if (bytes > 0) between_.gather(mine, outputs, bytes, root, limit(watch));
 }
 
-void HostsCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes,
-                               int root, Watch& watch) {
+void HostsCollectives::scatter(Inputs inputs, std::byte* mine, std::size_t bytes, int root,
+                               Watch& watch) {
   host_.compare(CallKind::kScatter, bytes, root, watch);
   if (bytes > 0) between_.scatter(inputs, mine, bytes, root, limit(watch));
 }
 
-void HostsCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte* mine,
-                                      std::size_t count, const Reducing& how, Watch& watch) {
+void HostsCollectives::reduce_scatter(Inputs inputs, std::byte* mine, std::size_t count,
+                                      const Reducing& how, Watch& watch) {
   host_.compare(CallKind::kReduceScatter, count, how, /*root=*/-1, watch);
   const std::size_t bytes = count * shm::bytes_of(how.element);
   const auto all = std::make_unique_for_overwrite<std::byte[]>(bytes * inputs.size());
@@ -161,8 +159,7 @@ void HostsCollectives::reduce_and_scatter(std::byte* all, std::byte* mine, std::
   host_.scatter(of_host, mine, bytes, kLeader, watch);
 }
 
-void HostsCollectives::all_to_all(const std::vector<ConstPart>& inputs,
-                                  const std::vector<Part>& outputs, Watch& watch) {
+void HostsCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) {
   host_.compare(CallKind::kAllToAll, watch);
   between_.all_to_all(inputs, outputs, limit(watch));
 }

@@ -32,16 +32,13 @@ class HostsCollectives : public shm::Collectives {
                   shm::Watch& watch) override;
   void reduce(std::byte* data, std::size_t count, const shm::Reducing& how, int root,
               shm::Watch& watch) override;
-  void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                  shm::Watch& watch) override;
-  void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes, int root,
-              shm::Watch& watch) override;
-  void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes, int root,
+  void all_gather(Const mine, Outputs outputs, std::size_t bytes, shm::Watch& watch) override;
+  void gather(Const mine, Outputs outputs, std::size_t bytes, int root, shm::Watch& watch) override;
+  void scatter(Inputs inputs, std::byte* mine, std::size_t bytes, int root,
                shm::Watch& watch) override;
-  void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
-                      const shm::Reducing& how, shm::Watch& watch) override;
-  void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
-                  shm::Watch& watch) override;
+  void reduce_scatter(Inputs inputs, std::byte* mine, std::size_t count, const shm::Reducing& how,
+                      shm::Watch& watch) override;
+  void all_to_all(InputParts inputs, OutputParts outputs, shm::Watch& watch) override;
 
  private:
   // Without the comparison of calls.
@@ -53,8 +50,7 @@ class HostsCollectives : public shm::Collectives {
   // Gives the leader's bytes to the ranks of this host, which wait while leaders work.
   void share_result(std::byte* data, std::size_t bytes, shm::Watch& watch);
   // The leader gets from the others what they have of their hosts' ranks.
-  void exchange_outputs(const std::vector<std::byte*>& outputs, std::size_t bytes,
-                        shm::Watch& watch);
+  void exchange_outputs(Outputs outputs, std::size_t bytes, shm::Watch& watch);
   BetweenHosts::Limit limit(shm::Watch& watch) const { return {deadline_, watch}; }
 
   const HostMap& map_;

@@ -14,8 +14,6 @@
 #include "backends/shm/host/shared_blocks.h"
 #include "backends/shm/shm_errors.h"
 #include "backends/shm/sparse_sum.h"
-#include "common/deadline.h"
-#include "common/os/tick_clock.h"
 
 namespace distrun::shm {
 
@@ -79,13 +77,14 @@ ShmBackend::ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
 
 ShmBackend::~ShmBackend() { queue_->close(); }
 
-ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs, RankGroup::Call act) {
+ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs,
+                                      std::function<void(Collectives&, Watch&)> act) {
   for (const Tensors& list : outputs) {
     for (const at::Tensor& each : list) check_writable(call.name, each);
   }
   const auto timeout = call.timeout > std::chrono::milliseconds(0) ? call.timeout : timeout_.load();
   auto run = [group = group_, act = std::move(act), timeout] {
-    with_backend_errors([&] { group->run(deadline_after(timeout, tick_after_now()), act); });
+    with_backend_errors([&] { group->run(timeout, act); });
   };
   auto work = c10::make_intrusive<QueuedWork>(
       ShmWork::Facts{.rank = getRank(), .type = call.type, .title = call.title, .number = ++calls_},

@@ -99,16 +99,13 @@ class ShmBackend : public c10d::Backend,
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  bool barrier_now(const Begin& begin) override;
-  bool broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) override;
-  bool all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
-                      const Begin& begin) override;
-  bool all_gather_now(const at::Tensor& output, const at::Tensor& input,
-                      const Begin& begin) override;
+  bool barrier_now(Begin begin) override;
+  bool broadcast_now(const at::Tensor& tensor, int root, Begin begin) override;
+  bool all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op, Begin begin) override;
+  bool all_gather_now(const at::Tensor& output, const at::Tensor& input, Begin begin) override;
   bool reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
-                          const c10d::ReduceOp& op, const Begin& begin) override;
-  bool all_to_all_now(const at::Tensor& output, const at::Tensor& input,
-                      const Begin& begin) override;
+                          const c10d::ReduceOp& op, Begin begin) override;
+  bool all_to_all_now(const at::Tensor& output, const at::Tensor& input, Begin begin) override;
 
  protected:
   // The options that all calls have.
@@ -120,7 +117,8 @@ class ShmBackend : public c10d::Backend,
     bool is_async;
   };
   // Runs `act` when the calls before it have run.
-  WorkPtr begin(const Call& call, TensorLists outputs, RankGroup::Call act);
+  WorkPtr begin(const Call& call, TensorLists outputs,
+                std::function<void(Collectives&, Watch&)> act);
 
   std::chrono::milliseconds timeout() const { return timeout_; }
   std::uint64_t calls() const { return calls_; }
@@ -135,7 +133,7 @@ class ShmBackend : public c10d::Backend,
   }
 
   // Runs `act` here, unless a call is running or pending.
-  bool run_now(const Begin& begin, const std::function<void(Collectives&, Watch&)>& act);
+  bool run_now(Begin begin, RankGroup::Call act);
   WorkPtr begin_monitored_barrier(std::chrono::milliseconds timeout);
   // Of tensors on which the ranks agree.
   WorkPtr begin_sparse_all_reduce(const Call& call, const at::Tensor& tensor,

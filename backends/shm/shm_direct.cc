@@ -1,13 +1,11 @@
 // The collectives of ShmBackend that run at once (backends/group/direct_calls.h).
-#include <functional>
 #include <type_traits>
 #include <utility>
-#include <vector>
+
+#include <c10/util/SmallVector.h>
 
 #include "backends/shm/shm_backend.h"
 #include "backends/shm/shm_errors.h"
-#include "common/deadline.h"
-#include "common/os/tick_clock.h"
 
 namespace distrun::shm {
 
@@ -20,10 +18,11 @@ bool is_times(const at::Tensor& large, const at::Tensor& small, int ranks) {
   return large.scalar_type() == small.scalar_type() && large.numel() == small.numel() * ranks;
 }
 
+// Of few ranks, it allocates nothing.
 template <class Part>
-std::vector<Part> parts_of(const at::Tensor& tensor, int ranks) {
+c10::SmallVector<Part, 8> parts_of(const at::Tensor& tensor, int ranks) {
   const std::size_t bytes = tensor.nbytes() / static_cast<std::size_t>(ranks);
-  std::vector<Part> parts;
+  c10::SmallVector<Part, 8> parts;
   parts.reserve(static_cast<std::size_t>(ranks));
   std::byte* at = data_of(tensor);
   for (int rank = 0; rank < ranks; ++rank, at += bytes) {
@@ -40,8 +39,7 @@ std::vector<Part> parts_of(const at::Tensor& tensor, int ranks) {
 // of the others has ended.
 class BeginningWatch : public ForwardingWatch {
  public:
-  BeginningWatch(Watch& watch, const ShmBackend::Begin& begin)
-      : ForwardingWatch(watch), begin_(begin) {}
+  BeginningWatch(Watch& watch, ShmBackend::Begin begin) : ForwardingWatch(watch), begin_(begin) {}
 
   void published() override {
     if (!std::exchange(has_begun_, true)) begin_();
@@ -52,70 +50,65 @@ class BeginningWatch : public ForwardingWatch {
   }
 
  private:
-  const ShmBackend::Begin& begin_;
+  const ShmBackend::Begin begin_;
   bool has_begun_ = false;
 };
 
 }  // namespace
 
-// By references, because a function of this size would be allocated.
-bool ShmBackend::run_now(const Begin& begin, const std::function<void(Collectives&, Watch&)>& act) {
-  const auto call = [&](Collectives& group, Watch& watch) {
-    BeginningWatch beginning(watch, begin);
-    act(group, beginning);
-  };
-  const auto run = [&] {
+bool ShmBackend::run_now(Begin begin, RankGroup::Call act) {
+  return queue_->run_now([&] {
     ++calls_;
-    with_backend_errors(
-        [&] { group_->run(deadline_after(timeout_.load(), tick_after_now()), std::cref(call)); });
-  };
-  return queue_->run_now(std::cref(run));
+    with_backend_errors([&] {
+      group_->run(timeout_.load(), [&](Collectives& group, Watch& watch) {
+        BeginningWatch beginning(watch, begin);
+        act(group, beginning);
+      });
+    });
+  });
 }
 
-bool ShmBackend::barrier_now(const Begin& begin) {
+bool ShmBackend::barrier_now(Begin begin) {
   return run_now(begin, [](Collectives& group, Watch& watch) { group.barrier(watch); });
 }
 
-bool ShmBackend::broadcast_now(const at::Tensor& tensor, int root, const Begin& begin) {
+bool ShmBackend::broadcast_now(const at::Tensor& tensor, int root, Begin begin) {
   const auto call = [&](Collectives& group, Watch& watch) {
     group.broadcast(data_of(tensor), tensor.nbytes(), root, watch);
   };
-  return run_now(begin, std::cref(call));
+  return run_now(begin, call);
 }
 
-bool ShmBackend::all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op,
-                                const Begin& begin) {
+bool ShmBackend::all_reduce_now(const at::Tensor& tensor, const c10d::ReduceOp& op, Begin begin) {
   const auto how = find_reducing(tensor, op);
   if (!how) return false;
   const auto call = [&](Collectives& group, Watch& watch) {
     group.all_reduce(data_of(tensor), static_cast<std::size_t>(tensor.numel()), *how, watch);
   };
-  return run_now(begin, std::cref(call));
+  return run_now(begin, call);
 }
 
-bool ShmBackend::all_gather_now(const at::Tensor& output, const at::Tensor& input,
-                                const Begin& begin) {
+bool ShmBackend::all_gather_now(const at::Tensor& output, const at::Tensor& input, Begin begin) {
   if (!is_times(output, input, getSize())) return false;
   const auto call = [&](Collectives& group, Watch& watch) {
     group.all_gather(data_of(input), parts_of<std::byte*>(output, getSize()), input.nbytes(),
                      watch);
   };
-  return run_now(begin, std::cref(call));
+  return run_now(begin, call);
 }
 
 bool ShmBackend::reduce_scatter_now(const at::Tensor& output, const at::Tensor& input,
-                                    const c10d::ReduceOp& op, const Begin& begin) {
+                                    const c10d::ReduceOp& op, Begin begin) {
   const auto how = find_reducing(output, op);
   if (!how || !is_times(input, output, getSize())) return false;
   const auto call = [&](Collectives& group, Watch& watch) {
     group.reduce_scatter(parts_of<const std::byte*>(input, getSize()), data_of(output),
                          static_cast<std::size_t>(output.numel()), *how, watch);
   };
-  return run_now(begin, std::cref(call));
+  return run_now(begin, call);
 }
 
-bool ShmBackend::all_to_all_now(const at::Tensor& output, const at::Tensor& input,
-                                const Begin& begin) {
+bool ShmBackend::all_to_all_now(const at::Tensor& output, const at::Tensor& input, Begin begin) {
   const bool is_equal = is_times(output, input, 1) && input.dim() > 0 && output.dim() > 0 &&
                         input.size(0) % getSize() == 0 && output.size(0) % getSize() == 0;
   if (!is_equal) return false;
@@ -123,7 +116,7 @@ bool ShmBackend::all_to_all_now(const at::Tensor& output, const at::Tensor& inpu
     group.all_to_all(parts_of<Collectives::ConstPart>(input, getSize()),
                      parts_of<Collectives::Part>(output, getSize()), watch);
   };
-  return run_now(begin, std::cref(call));
+  return run_now(begin, call);
 }
 
 }  // namespace distrun::shm

@@ -1,8 +1,12 @@
 // The backend shm of a group with one rank, called as c10d calls it, and ranks that do not meet.
+#include <atomic>
+#include <functional>
 #include <future>
+#include <latch>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -207,6 +211,47 @@ TEST(CallQueueTest, RunsNothingBeforeWhatWasAdded) {
   queue->close();
   EXPECT_FALSE(queue->run_now([&] { ++calls; }));
   EXPECT_EQ(calls, 3);
+}
+
+// Runs `other` on another thread while a call of run_now() runs, and expects that it waits for
+// that.
+void expect_to_wait_for_running_call(CallQueue& queue, const std::function<void()>& other) {
+  std::atomic<bool> has_ended = false;
+  std::latch has_begun(1);
+  std::thread waiting;
+  EXPECT_TRUE(queue.run_now([&] {
+    waiting = std::thread([&] {
+      has_begun.count_down();
+      other();
+      EXPECT_TRUE(has_ended);
+    });
+    has_begun.wait();
+    EXPECT_FALSE(queue.run_now([] {}));
+    has_ended = true;
+  }));
+  waiting.join();
+}
+
+TEST(CallQueueTest, AWorkWaitsForACallThatRunsNow) {
+  const auto queue = std::make_shared<CallQueue>();
+  for (int times = 0; times < 100; ++times) {
+    const auto work =
+        c10::make_intrusive<QueuedWork>(ShmWork::Facts{}, ShmWork::TensorLists(), queue, [] {});
+    expect_to_wait_for_running_call(*queue, [&] {
+      queue->add(work);
+      queue->run_until(*work);
+    });
+    EXPECT_TRUE(queue->run_now([] {}));
+  }
+  queue->close();
+}
+
+TEST(CallQueueTest, CloseWaitsForACallThatRunsNow) {
+  for (int times = 0; times < 100; ++times) {
+    const auto queue = std::make_shared<CallQueue>();
+    expect_to_wait_for_running_call(*queue, [&] { queue->close(); });
+    EXPECT_FALSE(queue->run_now([] {}));
+  }
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ std::exception_ptr QueuedWork::run() {
 void CallQueue::add(WorkPtr work) {
   const std::lock_guard lock(mutex_);
   pending_.push_back(std::move(work));
+  state_ |= kOthers;
 }
 
 void CallQueue::run_soon() {
@@ -136,11 +137,11 @@ void CallQueue::run_soon() {
 void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
   const WorkPtr work = std::move(pending_.front());
   pending_.pop_front();
-  is_running_ = true;
+  state_ |= kRunning;
   lock.unlock();
   const std::exception_ptr error = work->run();
   lock.lock();
-  is_running_ = false;
+  state_ = pending_.empty() && !is_closing_ ? 0 : kOthers;
   work->has_run_ = true;
   if (pending_.empty()) is_wanted_ = false;
   changed_.notify_all();
@@ -150,30 +151,34 @@ void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-bool CallQueue::run_now(const std::function<void()>& call) {
-  std::unique_lock lock(mutex_);
-  if (is_running_ || !pending_.empty() || is_closed_) return false;
-  is_running_ = true;
-  lock.unlock();
-  const auto finish = [&] {
-    lock.lock();
-    is_running_ = false;
-    changed_.notify_all();
-  };
-  try {
-    call();
-  } catch (...) {
-    finish();
-    throw;
+class CallQueue::RunningNow {
+ public:
+  explicit RunningNow(CallQueue& queue) : queue_(queue) {}
+  ~RunningNow() {
+    if (queue_.state_.fetch_and(~kRunning) == kRunning) return;
+    // Whoever saw kRunning holds the mutex until it waits.
+    const std::lock_guard lock(queue_.mutex_);
+    queue_.changed_.notify_all();
   }
-  finish();
+  RunningNow(const RunningNow&) = delete;
+  RunningNow& operator=(const RunningNow&) = delete;
+
+ private:
+  CallQueue& queue_;
+};
+
+bool CallQueue::run_now(c10::function_ref<void()> call) {
+  std::uint32_t idle = 0;
+  if (!state_.compare_exchange_strong(idle, kRunning)) return false;
+  const RunningNow running(*this);
+  call();
   return true;
 }
 
 void CallQueue::run_until(const QueuedWork& work) {
   std::unique_lock lock(mutex_);
   while (!work.has_run_) {
-    if (is_running_) {
+    if (is_running()) {
       changed_.wait(lock);
     } else {
       run_first(lock);
@@ -184,7 +189,7 @@ void CallQueue::run_until(const QueuedWork& work) {
 void CallQueue::work_until_closed() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return is_closed_ || (is_wanted_ && !is_running_); });
+    changed_.wait(lock, [&] { return is_closed_ || (is_wanted_ && !is_running()); });
     if (is_closed_) return;
     run_first(lock);
   }
@@ -196,8 +201,10 @@ void CallQueue::close() {
     return;
   }
   std::unique_lock lock(mutex_);
-  while (is_running_ || !pending_.empty()) {
-    if (is_running_) {
+  is_closing_ = true;
+  state_ |= kOthers;
+  while (is_running() || !pending_.empty()) {
+    if (is_running()) {
       changed_.wait(lock);
     } else {
       run_first(lock);

@@ -12,6 +12,7 @@
 // Thread safety: any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include <ATen/core/ivalue.h>
+#include <c10/util/FunctionRef.h>
 #include <sys/types.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <unistd.h>
@@ -109,21 +111,30 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   void run_until(const QueuedWork& work);
 
   // Runs `call` here. False, without doing so, if a call is running or pending.
-  bool run_now(const std::function<void()>& call);
+  // Takes no lock, because a small call takes less time than a lock.
+  bool run_now(c10::function_ref<void()> call);
 
   // Runs what has been added, and ends the thread. Call it before the last owner lets go.
   void close();
 
  private:
+  class RunningNow;
+
   // Requires a call, and that none runs. Lets go of the lock meanwhile.
   void run_first(std::unique_lock<std::mutex>& lock);
   void work_until_closed();
+  bool is_running() const { return (state_ & kRunning) != 0; }
 
+  // kRunning: a call runs. kOthers: there are others, or the queue closes; then run_now() runs
+  // none, and a thread may wait for the end of the one that runs.
+  static constexpr std::uint32_t kRunning = 1, kOthers = 2;
+  // run_now() changes kRunning without the mutex, if kOthers is not set.
+  std::atomic<std::uint32_t> state_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<WorkPtr> pending_;
-  bool is_running_ = false;  // A call.
-  bool is_wanted_ = false;   // The thread.
+  bool is_wanted_ = false;  // The thread.
+  bool is_closing_ = false;
   bool is_closed_ = false;
   std::thread thread_;
   const pid_t process_ = ::getpid();  // A child of fork() has no such thread.

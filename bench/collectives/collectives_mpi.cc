@@ -22,24 +22,35 @@ struct Tensors {
   std::vector<float> all, other, part;
 };
 
-void call(const std::string& operation, Tensors& its) {
+std::function<void()> call_of(const std::string& operation, Tensors& its) {
   const int count = static_cast<int>(its.all.size()), part = static_cast<int>(its.part.size());
   if (operation == "all_reduce") {
-    MPI_Allreduce(MPI_IN_PLACE, its.all.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  } else if (operation == "broadcast") {
-    MPI_Bcast(its.all.data(), count, MPI_FLOAT, 0, MPI_COMM_WORLD);
-  } else if (operation == "all_gather") {
-    MPI_Allgather(its.part.data(), part, MPI_FLOAT, its.all.data(), part, MPI_FLOAT,
-                  MPI_COMM_WORLD);
-  } else if (operation == "reduce_scatter") {
-    MPI_Reduce_scatter_block(its.all.data(), its.part.data(), part, MPI_FLOAT, MPI_SUM,
-                             MPI_COMM_WORLD);
-  } else if (operation == "all_to_all") {
-    MPI_Alltoall(its.all.data(), part, MPI_FLOAT, its.other.data(), part, MPI_FLOAT,
-                 MPI_COMM_WORLD);
-  } else {
-    MPI_Barrier(MPI_COMM_WORLD);
+    return [=, &its] {
+      MPI_Allreduce(MPI_IN_PLACE, its.all.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    };
   }
+  if (operation == "broadcast") {
+    return [=, &its] { MPI_Bcast(its.all.data(), count, MPI_FLOAT, 0, MPI_COMM_WORLD); };
+  }
+  if (operation == "all_gather") {
+    return [=, &its] {
+      MPI_Allgather(its.part.data(), part, MPI_FLOAT, its.all.data(), part, MPI_FLOAT,
+                    MPI_COMM_WORLD);
+    };
+  }
+  if (operation == "reduce_scatter") {
+    return [=, &its] {
+      MPI_Reduce_scatter_block(its.all.data(), its.part.data(), part, MPI_FLOAT, MPI_SUM,
+                               MPI_COMM_WORLD);
+    };
+  }
+  if (operation == "all_to_all") {
+    return [=, &its] {
+      MPI_Alltoall(its.all.data(), part, MPI_FLOAT, its.other.data(), part, MPI_FLOAT,
+                   MPI_COMM_WORLD);
+    };
+  }
+  return [] { MPI_Barrier(MPI_COMM_WORLD); };
 }
 
 void run(char** arguments) {
@@ -53,7 +64,7 @@ void run(char** arguments) {
       const std::size_t count = floats_of(bytes, ranks);
       Tensors tensors{std::vector<float>(count), std::vector<float>(count),
                       std::vector<float>(count / static_cast<std::size_t>(ranks))};
-      measure.row(operation, bytes, [&] { call(operation, tensors); });
+      measure.row(operation, bytes, call_of(operation, tensors));
       if (operation == "barrier") break;
     }
   }

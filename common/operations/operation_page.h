@@ -17,6 +17,14 @@ namespace distrun {
 inline constexpr std::uint64_t kOperationMagic = 0x3153504F4E555244;  // "DRUNOPS1"
 inline constexpr std::uint32_t kOperationSlots = 2048;
 
+// UTF-8, padded with zeros; without one if they are full.
+struct OperationTexts {
+  std::array<char, 24> op;
+  std::array<char, 16> dtype;
+  std::array<char, 40> sizes;
+  std::array<char, 48> group;
+};
+
 struct OperationSlot {
   // Operation::number; 0 while the slot is written.  Written last.
   std::uint64_t number;
@@ -27,11 +35,7 @@ struct OperationSlot {
   std::int32_t group_rank, group_size, peer;
   std::uint32_t flags;
   std::uint32_t element_bytes;
-  // UTF-8, padded with zeros; without one if they are full.
-  std::array<char, 24> op;
-  std::array<char, 16> dtype;
-  std::array<char, 40> sizes;
-  std::array<char, 48> group;
+  OperationTexts texts;
   BlockDigests output_digests;
 
   static constexpr std::uint32_t kTellsEnd = 1, kHasInputDigest = 2, kHasOutputDigests = 4;

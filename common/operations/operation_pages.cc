@@ -31,12 +31,12 @@ OperationTime time_of(std::int64_t nanoseconds) {
 
 Operation operation_in(const OperationSlot& slot) {
   Operation found{.number = slot.number,
-                  .op = text_of(slot.op),
-                  .dtype = text_of(slot.dtype),
-                  .sizes = text_of(slot.sizes),
+                  .op = text_of(slot.texts.op),
+                  .dtype = text_of(slot.texts.dtype),
+                  .sizes = text_of(slot.texts.sizes),
                   .elements = slot.elements,
                   .element_bytes = slot.element_bytes,
-                  .group = text_of(slot.group),
+                  .group = text_of(slot.texts.group),
                   .group_rank = std::clamp(slot.group_rank, -1, kGroupSizeMax),
                   .group_size = std::clamp(slot.group_size, 0, kGroupSizeMax),
                   .sequence = slot.sequence,

@@ -8,17 +8,16 @@
 #include <unistd.h>
 
 #include "common/operations/operation_writer.h"
+#include "common/os/quick_clock.h"
 
 namespace distrun {
 namespace {
 
+const OperationTexts kTexts = operation_texts("all_reduce", "Float", "[4, 2]", "0");
+
 BegunOperation all_reduce(std::uint32_t sequence) {
-  return {.op = "all_reduce",
-          .dtype = "Float",
-          .sizes = "[4, 2]",
-          .elements = 8,
+  return {.elements = 8,
           .element_bytes = 4,
-          .group = "0",
           .group_rank = 1,
           .group_size = 3,
           .sequence = sequence,
@@ -39,7 +38,7 @@ class OperationPagesTest : public ::testing::Test {
 TEST_F(OperationPagesTest, ReadsWhatAWorkerHasWritten) {
   const auto worker = writer(1);
   ASSERT_NE(worker, nullptr);
-  EXPECT_EQ(worker->begin(all_reduce(5)), 1U);
+  EXPECT_EQ(worker->begin(kTexts, all_reduce(5)), 1U);
   EXPECT_EQ(pages_.begun(0), 0U);
   EXPECT_EQ(pages_.begun(1), 1U);
   auto read = pages_.read(1, 1);
@@ -61,7 +60,7 @@ TEST_F(OperationPagesTest, ReadsWhatAWorkerHasWritten) {
   EXPECT_EQ(read->output_digests, std::nullopt);
 
   const BlockDigests digests = {1, 2, 3};
-  const OperationTime end = operation_time_now();
+  const OperationTime end = quick_time_now();
   worker->end(1, end, digests);
   read = pages_.read(1, 1);
   ASSERT_TRUE(read);
@@ -72,14 +71,14 @@ TEST_F(OperationPagesTest, ReadsWhatAWorkerHasWritten) {
 
 TEST_F(OperationPagesTest, AnUnknownEndIsNotInProgress) {
   const auto worker = writer(0);
-  worker->end_is_unknown(worker->begin(all_reduce(1)));
+  worker->end_is_unknown(worker->begin(kTexts, all_reduce(1)));
   EXPECT_FALSE(pages_.read(0, 1)->is_in_progress());
 }
 
 TEST_F(OperationPagesTest, KeepsTheLastOperations) {
   const auto worker = writer(0);
   const std::uint64_t count = kOperationSlots + 10;
-  for (std::uint32_t i = 1; i <= count; ++i) worker->begin(all_reduce(i));
+  for (std::uint32_t i = 1; i <= count; ++i) worker->begin(kTexts, all_reduce(i));
   EXPECT_FALSE(pages_.read(0, 10));
   const auto all = pages_.read_after(0, 0);
   ASSERT_EQ(all.size(), kOperationSlots);
@@ -87,16 +86,13 @@ TEST_F(OperationPagesTest, KeepsTheLastOperations) {
   EXPECT_EQ(all.back().sequence, count);
   EXPECT_EQ(pages_.read_after(0, count - 3).size(), 3U);
   EXPECT_TRUE(pages_.read_after(0, count).empty());
-  worker->end(10, operation_time_now());  // Of an operation that is gone: changes nothing.
+  worker->end(10, quick_time_now());  // Of an operation that is gone: changes nothing.
   EXPECT_EQ(pages_.read(0, 10 + kOperationSlots)->ended, std::nullopt);
 }
 
 TEST_F(OperationPagesTest, LongTextsAreCut) {
-  const std::string name(100, 'g');
-  BegunOperation operation = all_reduce(1);
-  operation.group = name;
   const auto worker = writer(0);
-  worker->begin(operation);
+  worker->begin(operation_texts("", "", "", std::string(100, 'g')), all_reduce(1));
   EXPECT_EQ(pages_.read(0, 1)->group, std::string(48, 'g'));
 }
 
@@ -104,26 +100,24 @@ TEST_F(OperationPagesTest, AnUnknownRankInTheGroupStaysUnknown) {
   BegunOperation operation = all_reduce(1);
   operation.group_rank = -1;
   const auto worker = writer(0);
-  worker->begin(operation);
+  worker->begin(kTexts, operation);
   EXPECT_EQ(pages_.read(0, 1)->group_rank, -1);
 }
 
 TEST_F(OperationPagesTest, ControlCharactersOfAWorkerAreEscaped) {
-  BegunOperation operation = all_reduce(1);
-  operation.op = "\x1b[2J";
   const auto worker = writer(0);
-  worker->begin(operation);
+  worker->begin(operation_texts("\x1b[2J", "", "", ""), all_reduce(1));
   EXPECT_EQ(pages_.read(0, 1)->op.find('\x1b'), std::string::npos);
 }
 
 TEST_F(OperationPagesTest, TheNextAttemptBeginsEmpty) {
-  writer(0)->begin(all_reduce(1));
+  writer(0)->begin(kTexts, all_reduce(1));
   pages_.clear();
   EXPECT_EQ(pages_.begun(0), 0U);
   EXPECT_FALSE(pages_.read(0, 1));
   const auto worker = writer(0);
   ASSERT_NE(worker, nullptr);
-  EXPECT_EQ(worker->begin(all_reduce(1)), 1U);
+  EXPECT_EQ(worker->begin(kTexts, all_reduce(1)), 1U);
 }
 
 TEST_F(OperationPagesTest, OneProcessOfAWorkerRecords) {
@@ -133,7 +127,7 @@ TEST_F(OperationPagesTest, OneProcessOfAWorkerRecords) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     // It can use neither its parent's writer nor a new one.
-    const bool is_silent = mine->begin(all_reduce(1)) == 0 && writer(0) == nullptr;
+    const bool is_silent = mine->begin(kTexts, all_reduce(1)) == 0 && writer(0) == nullptr;
     ::_exit(is_silent ? 0 : 1);
   }
   int status = -1;

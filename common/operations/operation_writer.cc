@@ -19,7 +19,6 @@ namespace {
 
 template <std::size_t kSize>
 void copy_text(std::array<char, kSize>& to, std::string_view text) {
-  to.fill('\0');
   std::copy_n(text.begin(), std::min(text.size(), kSize), to.begin());
 }
 
@@ -36,10 +35,6 @@ std::atomic_ref<Number> atomic(Number& number) {
 }
 
 }  // namespace
-
-OperationTime operation_time_now() {
-  return std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
-}
 
 std::unique_ptr<OperationWriter> OperationWriter::open(const std::string& address) {
   const auto colon = address.rfind(':');
@@ -66,9 +61,18 @@ OperationWriter::~OperationWriter() { ::munmap(page_, sizeof(OperationPage)); }
 
 bool OperationWriter::is_own_process() const { return process_id() == process_; }
 
-std::uint64_t OperationWriter::begin(const BegunOperation& operation) {
+OperationTexts operation_texts(std::string_view op, std::string_view dtype, std::string_view sizes,
+                               std::string_view group) {
+  OperationTexts texts{};
+  copy_text(texts.op, op);
+  copy_text(texts.dtype, dtype);
+  copy_text(texts.sizes, sizes);
+  copy_text(texts.group, group);
+  return texts;
+}
+
+std::uint64_t OperationWriter::begin(const OperationTexts& texts, const BegunOperation& operation) {
   if (!is_own_process()) return 0;
-  const std::lock_guard lock(mutex_);
   const std::uint64_t number = page_->begun + 1;
   OperationSlot& slot = page_->ring[(number - 1) % kOperationSlots];
   atomic(slot.number).store(0, std::memory_order_release);
@@ -84,10 +88,7 @@ std::uint64_t OperationWriter::begin(const BegunOperation& operation) {
   slot.element_bytes = operation.element_bytes;
   slot.flags = (operation.tells_end ? OperationSlot::kTellsEnd : 0) |
                (operation.input_digest ? OperationSlot::kHasInputDigest : 0);
-  copy_text(slot.op, operation.op);
-  copy_text(slot.dtype, operation.dtype);
-  copy_text(slot.sizes, operation.sizes);
-  copy_text(slot.group, operation.group);
+  slot.texts = texts;
   atomic(slot.number).store(number, std::memory_order_release);
   atomic(page_->begun).store(number, std::memory_order_release);
   return number;
@@ -101,7 +102,6 @@ OperationSlot* OperationWriter::slot_of(std::uint64_t number) {
 
 void OperationWriter::end(std::uint64_t number, OperationTime at,
                           const std::optional<BlockDigests>& output_digests) {
-  const std::lock_guard lock(mutex_);
   OperationSlot* const slot = slot_of(number);
   if (slot == nullptr) return;
   if (output_digests) {
@@ -122,7 +122,6 @@ void OperationWriter::fetch_next_slot() const {
 }
 
 void OperationWriter::end_is_unknown(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
   if (OperationSlot* const slot = slot_of(number)) slot->flags &= ~OperationSlot::kTellsEnd;
 }
 

@@ -1,17 +1,17 @@
 // OperationWriter records the operations of this process where distrun launch reads them.
 //
 //     auto writer = OperationWriter::open(getenv("DISTRUN_OPERATIONS"));   // null: it is not read
-//     const std::uint64_t number = writer->begin({.op = "all_reduce", …});
+//     const auto texts = operation_texts("all_reduce", "Float", "[1024]", "0");
+//     const std::uint64_t number = writer->begin(texts, {.elements = 1024, …});
 //     …
 //     writer->end(number, {.at = now()});
 //
 // Only one process of a worker records: the first that opens the page.  After fork(), the child
-// records nothing.  Thread safety: any thread.
+// records nothing.  Thread safety: one thread at a time; is_own_process(): any thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,16 +26,14 @@ namespace distrun {
 
 inline constexpr const char* kOperationsVariable = "DISTRUN_OPERATIONS";
 
-OperationTime operation_time_now();
+// Cuts long ones.
+OperationTexts operation_texts(std::string_view op, std::string_view dtype, std::string_view sizes,
+                               std::string_view group);
 
-// The facts of an Operation at its start. begin() copies the texts and cuts long ones.
+// The other facts of an Operation at its start.
 struct BegunOperation {
-  std::string_view op;
-  std::string_view dtype;
-  std::string_view sizes;
   std::uint64_t elements = 0;
   std::uint32_t element_bytes = 0;
-  std::string_view group;
   int group_rank = -1;
   int group_size = 0;
   std::uint32_t sequence = 0;
@@ -59,7 +57,7 @@ class OperationWriter {
   bool is_own_process() const;
 
   // Returns the number of the operation.
-  std::uint64_t begin(const BegunOperation& operation);
+  std::uint64_t begin(const OperationTexts& texts, const BegunOperation& operation);
 
   // Does nothing if the ring has been written past the operation.
   void end(std::uint64_t number, OperationTime at,
@@ -78,7 +76,6 @@ class OperationWriter {
   const UniqueFd file_;  // Its lock says that the page is taken.
   OperationPage* const page_;
   const pid_t process_;
-  std::mutex mutex_;
 };
 
 }  // namespace distrun

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 6> kSameDtype = {
 
 // Records have only the first bytes of a long name.
 std::string_view cut(std::string_view op) {
-  return op.substr(0, std::tuple_size_v<decltype(OperationSlot::op)>);
+  return op.substr(0, std::tuple_size_v<decltype(OperationTexts::op)>);
 }
 
 template <std::size_t N>

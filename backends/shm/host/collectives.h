@@ -1,6 +1,6 @@
 // Collectives on bytes, and a group of ranks that calls them.
 //
-//     group->run(deadline, [&](Collectives& collectives, Watch& watch) {
+//     group->run(timeout, [&](Collectives& collectives, Watch& watch) {
 //       collectives.all_reduce(data, count, {Element::kFloat32, Reduction::kSum}, watch);
 //     });
 //
@@ -10,11 +10,12 @@
 // safety: one thread at a time.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <functional>
-#include <vector>
+#include <span>
 
+#include <c10/util/FunctionRef.h>
+
+#include "backends/shm/host/call_limit.h"
 #include "backends/shm/host/phases.h"
 #include "backends/shm/host/reduction.h"
 
@@ -35,6 +36,12 @@ class Collectives {
     std::size_t bytes = 0;
   };
 
+  // For each rank. On ranks other than the root of a call, they may be empty.
+  using Inputs = std::span<const Const>;
+  using Outputs = std::span<std::byte* const>;
+  using InputParts = std::span<const ConstPart>;
+  using OutputParts = std::span<const Part>;
+
   virtual ~Collectives() = default;
 
   virtual int rank() const = 0;
@@ -48,28 +55,24 @@ class Collectives {
   virtual void reduce(std::byte* data, std::size_t count, const Reducing& how, int root,
                       Watch& watch) = 0;
 
-  // Lists have an element for each rank. On ranks other than the root, they may be empty.
-  virtual void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                          Watch& watch) = 0;
-  virtual void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                      int root, Watch& watch) = 0;
-  virtual void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes,
-                       int root, Watch& watch) = 0;
-  virtual void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
+  virtual void all_gather(Const mine, Outputs outputs, std::size_t bytes, Watch& watch) = 0;
+  virtual void gather(Const mine, Outputs outputs, std::size_t bytes, int root, Watch& watch) = 0;
+  virtual void scatter(Inputs inputs, std::byte* mine, std::size_t bytes, int root,
+                       Watch& watch) = 0;
+  virtual void reduce_scatter(Inputs inputs, std::byte* mine, std::size_t count,
                               const Reducing& how, Watch& watch) = 0;
-  virtual void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
-                          Watch& watch) = 0;
+  virtual void all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) = 0;
 };
 
 class RankGroup {
  public:
-  using Clock = std::chrono::steady_clock;
-  using Call = std::function<void(Collectives&, Watch&)>;
+  using Clock = CallLimit::Clock;
+  using Call = c10::function_ref<void(Collectives&, Watch&)>;
 
   virtual ~RankGroup() = default;
 
   // Throws HostError, and what `call` throws. From then on every call fails.
-  virtual void run(Clock::time_point deadline, const Call& call) = 0;
+  virtual void run(const CallLimit& limit, Call call) = 0;
   // Ends the call that is running, and all later ones. Any thread.
   virtual void abort() = 0;
   // A tensor in one of its blocks is reduced in place, if that of every other rank is in one, too.

@@ -36,8 +36,7 @@ std::size_t part_end(std::size_t count, std::size_t per_line, int ranks, int end
   return std::min(line * per_line, count);
 }
 
-std::uint64_t size_of_each(const std::vector<Collectives::ConstPart>& inputs,
-                           const std::vector<Collectives::Part>& outputs) {
+std::uint64_t size_of_each(Collectives::InputParts inputs, Collectives::OutputParts outputs) {
   const std::uint64_t size = inputs.front().bytes;
   const auto has_size = [size](const auto& part) { return part.bytes == size; };
   const bool are_equal = std::all_of(inputs.begin(), inputs.end(), has_size) &&
@@ -46,8 +45,7 @@ std::uint64_t size_of_each(const std::vector<Collectives::ConstPart>& inputs,
 }
 
 // Perhaps, if their parts lie between each other.
-bool do_overlap(const std::vector<Collectives::ConstPart>& inputs,
-                const std::vector<Collectives::Part>& outputs) {
+bool do_overlap(Collectives::InputParts inputs, Collectives::OutputParts outputs) {
   const auto range_of = [](const auto& parts) {
     std::pair<std::uintptr_t, std::uintptr_t> range{UINTPTR_MAX, 0};
     for (const auto& part : parts) {
@@ -85,13 +83,11 @@ std::byte* HostCollectives::begin_phase(const CallFacts& facts, Watch& watch) {
 }
 
 void HostCollectives::wait_and_compare(Watch& watch) {
-  watch.published();
   phases_.wait_for_all(watch);
   compare_with_all();
 }
 
 void HostCollectives::wait_for_root_and_compare(int root, Watch& watch) {
-  watch.published();
   if (me() != root) {
     phases_.wait_for(root, watch);
     compare_with(root);
@@ -104,7 +100,9 @@ void HostCollectives::wait_for_root_and_compare(int root, Watch& watch) {
 }
 
 void HostCollectives::compare_with_all() const {
-  for (int rank = 0; rank < ranks(); ++rank) compare_with(rank);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank != me()) compare_with(rank);
+  }
 }
 
 void HostCollectives::compare_with(int rank) const {
@@ -125,7 +123,7 @@ void HostCollectives::meet(Watch& watch) {
   const Remote mine{.bytes = mark, .address = reinterpret_cast<std::uintptr_t>(&mark)};
   begin_phase(facts, watch);
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
-  phases_.publish();
+  phases_.publish(watch);
   wait_and_compare(watch);
   bool finds_all = true;
   for (int rank = 0; rank < ranks() && finds_all; ++rank) {
@@ -139,7 +137,7 @@ void HostCollectives::meet(Watch& watch) {
 bool HostCollectives::do_all(bool does_mine, const CallFacts& facts, Watch& watch) {
   begin_phase(facts, watch);
   *phases_.inline_bytes() = std::byte{does_mine};
-  phases_.publish();
+  phases_.publish(watch);
   phases_.wait_for_all(watch);
   bool do_all = true;
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -177,7 +175,7 @@ std::size_t HostCollectives::share_bytes() const {
 
 void HostCollectives::compare(const CallFacts& facts, Watch& watch) {
   begin_phase(facts, watch);
-  phases_.publish();
+  phases_.publish(watch);
   wait_and_compare(watch);
 }
 
@@ -206,7 +204,7 @@ void HostCollectives::broadcast(std::byte* data, std::size_t bytes, int root, Wa
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
     std::byte* slot = begin_phase(facts, watch);
     if (me() == root) copy_bytes(slot, data + done, size);
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) {
       wait_for_root_and_compare(root, watch);
     } else {
@@ -234,7 +232,7 @@ void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, con
   const bool is_inline = facts.bytes <= kInlineBytes;
   std::byte* slot = begin_phase(facts, watch);
   copy_bytes(is_inline ? phases_.inline_bytes() : slot, data, facts.bytes);
-  phases_.publish();
+  phases_.publish(watch);
   wait_and_compare(watch);
   for (int rank = 0; rank < ranks(); ++rank) {
     const Const theirs = is_inline ? phases_.inline_bytes(rank) : phases_.slot(rank);
@@ -247,7 +245,7 @@ bool HostCollectives::find_in_place(std::byte* data, const CallFacts& facts, Wat
   const BlockPlace mine = blocks_.place_of(data, facts.bytes);
   begin_phase(facts, watch);
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
-  phases_.publish();
+  phases_.publish(watch);
   wait_and_compare(watch);
   std::vector<BlockPlace> places(names_.size());
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -298,7 +296,7 @@ void HostCollectives::reduce_in_place(std::size_t count, const Reducing& how,
     done += some;
   }
   begin_phase(facts, watch);
-  phases_.publish();
+  phases_.publish(watch);
   phases_.wait_for_all(watch);
 }
 
@@ -318,7 +316,7 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
     copy_bytes(slot, begin, mine.begin * element_bytes);
     copy_bytes(slot + after * element_bytes, begin + after * element_bytes,
                (chunk - after) * element_bytes);
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) {
       wait_and_compare(watch);
     } else {
@@ -331,7 +329,7 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
     // Slots of the last phase keep their data during this one.
     std::byte* result = begin_phase(facts, watch);
     shm::reduce(how, sources_.data(), ranks(), mine.size, result);
-    phases_.publish();
+    phases_.publish(watch);
     for (int i = 0; i < ranks(); ++i) {
       const int rank = (me() + i) % ranks();
       const Range part = part_of(chunk, element_bytes, rank);
@@ -351,8 +349,7 @@ void HostCollectives::reduce(std::byte* data, std::size_t count, const Reducing&
   });
 }
 
-void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outputs,
-                                 std::size_t bytes, Watch& watch) {
+void HostCollectives::all_gather(Const mine, Outputs outputs, std::size_t bytes, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllGather);
   facts.bytes = bytes;
   if (have_cpus_ && is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch)) return;
@@ -360,7 +357,7 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
     copy_bytes(begin_phase(facts, watch), mine + done, size);
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) wait_and_compare(watch);
     for (int i = 0; i < ranks(); ++i) {
       const int rank = (me() + i) % ranks();
@@ -372,12 +369,12 @@ void HostCollectives::all_gather(Const mine, const std::vector<std::byte*>& outp
   } while (done < bytes);
 }
 
-bool HostCollectives::all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
-                                          const CallFacts& facts, Watch& watch) {
+bool HostCollectives::all_gather_by_reads(Const mine, Outputs outputs, const CallFacts& facts,
+                                          Watch& watch) {
   const Remote its = remote({mine, facts.bytes}, /*may_read=*/true);
   begin_phase(facts, watch);
   std::memcpy(phases_.inline_bytes(), &its, sizeof(its));
-  phases_.publish();
+  phases_.publish(watch);
   wait_and_compare(watch);
   copy_bytes(outputs[static_cast<std::size_t>(me())], mine, facts.bytes);
   bool has_read = true;
@@ -391,8 +388,8 @@ bool HostCollectives::all_gather_by_reads(Const mine, const std::vector<std::byt
   return end_reads(has_read, facts, watch);
 }
 
-void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                             int root, Watch& watch) {
+void HostCollectives::gather(Const mine, Outputs outputs, std::size_t bytes, int root,
+                             Watch& watch) {
   CallFacts facts = facts_of(CallKind::kGather);
   facts.bytes = bytes;
   facts.root = root;
@@ -401,7 +398,7 @@ void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs,
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
     std::byte* slot = begin_phase(facts, watch);
     if (me() != root) copy_bytes(slot, mine + done, size);
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) wait_and_compare(watch);
     for (int rank = 0; rank < ranks() && me() == root; ++rank) {
       phases_.wait_for(rank, watch);
@@ -412,8 +409,8 @@ void HostCollectives::gather(Const mine, const std::vector<std::byte*>& outputs,
   } while (done < bytes);
 }
 
-void HostCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes,
-                              int root, Watch& watch) {
+void HostCollectives::scatter(Inputs inputs, std::byte* mine, std::size_t bytes, int root,
+                              Watch& watch) {
   CallFacts facts = facts_of(CallKind::kScatter);
   facts.bytes = bytes;
   facts.root = root;
@@ -426,7 +423,7 @@ void HostCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine,
       const auto index = static_cast<std::size_t>(rank);
       if (rank != root) copy_bytes(slot + index * share, inputs[index] + done, size);
     }
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) {
       wait_for_root_and_compare(root, watch);
     } else {
@@ -439,8 +436,8 @@ void HostCollectives::scatter(const std::vector<Const>& inputs, std::byte* mine,
   } while (done < bytes);
 }
 
-void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte* mine,
-                                     std::size_t count, const Reducing& how, Watch& watch) {
+void HostCollectives::reduce_scatter(Inputs inputs, std::byte* mine, std::size_t count,
+                                     const Reducing& how, Watch& watch) {
   const std::size_t element_bytes = bytes_of(how.element);
   const CallFacts facts = facts_of(CallKind::kReduceScatter, count, how);
   const std::size_t share = share_bytes();
@@ -452,7 +449,7 @@ void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte
       const auto index = static_cast<std::size_t>(rank);
       if (rank != me()) copy_bytes(slot + index * share, inputs[index] + done, size);
     }
-    phases_.publish();
+    phases_.publish(watch);
     if (done == 0) {
       wait_and_compare(watch);
     } else {
@@ -468,10 +465,10 @@ void HostCollectives::reduce_scatter(const std::vector<Const>& inputs, std::byte
   } while (done < facts.bytes);
 }
 
-// In the first phase, a slot starts with a table of what the rank sends to each: the receivers
-// check the sizes, and all learn the number of phases, and what is read.
-void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
-                                 const std::vector<Part>& outputs, Watch& watch) {
+// In the first phase, a slot starts with a table of what the rank sends to each, unless it sends as
+// little to each: the receivers check the sizes, and all learn the number of phases, and what is
+// read.
+void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllToAll);
   facts.bytes = size_of_each(inputs, outputs);
   const auto mine_at = static_cast<std::size_t>(me());
@@ -488,17 +485,18 @@ void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
       return done < part.bytes && !is_read(part) ? std::min(share, part.bytes - done) : 0;
     };
     std::byte* slot = begin_phase(facts, watch);
+    const bool has_table = is_first && sends_table(facts);
     for (std::size_t to = 0; to < count; ++to) {
       const Remote its = remote(inputs[to], may_read);
-      if (is_first) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
+      if (has_table) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
       if (to == mine_at) continue;
-      copy_bytes(slot + table + to * share, inputs[to].data + done, size_of(its));
+      copy_bytes(slot + (has_table ? table : 0) + to * share, inputs[to].data + done, size_of(its));
     }
-    phases_.publish();
+    phases_.publish(watch);
     if (is_first) {
       wait_and_compare(watch);
-      amounts = facts.bytes <= kReadBytes && do_all_send(facts.bytes) ? expect_all(facts.bytes)
-                                                                      : expect_by_tables(outputs);
+      amounts = !has_table && do_all_send(facts.bytes) ? expect_all(facts.bytes)
+                                                       : expect_by_tables(outputs);
       copy_bytes(outputs[mine_at].data, inputs[mine_at].data, inputs[mine_at].bytes);
     }
     for (std::size_t i = 1; i < count; ++i) {
@@ -509,7 +507,8 @@ void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
       if (is_first && is_read(its)) {
         has_read = has_read && peers_.read(from, its.address, outputs[at].data, its.bytes);
       }
-      copy_bytes(outputs[at].data + done, phases_.slot(from) + table + mine_at * share,
+      const std::size_t before = is_first && sends_table(phases_.facts(from)) ? table : 0;
+      copy_bytes(outputs[at].data + done, phases_.slot(from) + before + mine_at * share,
                  size_of(its));
     }
     done += share;
@@ -517,7 +516,11 @@ void HostCollectives::all_to_all(const std::vector<ConstPart>& inputs,
   if (amounts.has_reads && !end_reads(has_read, facts, watch)) all_to_all(inputs, outputs, watch);
 }
 
+bool HostCollectives::sends_table(const CallFacts& facts) { return facts.bytes > kReadBytes; }
+
 HostCollectives::Remote HostCollectives::sent(int from, int to) const {
+  const CallFacts& facts = phases_.facts(from);
+  if (!sends_table(facts)) return {.bytes = facts.bytes};
   Remote its;
   std::memcpy(&its, phases_.slot(from) + static_cast<std::size_t>(to) * sizeof(its), sizeof(its));
   return its;
@@ -535,7 +538,7 @@ HostCollectives::Amounts HostCollectives::expect_all(std::uint64_t bytes) {
   return {.in_slots = bytes};
 }
 
-HostCollectives::Amounts HostCollectives::expect_by_tables(const std::vector<Part>& outputs) {
+HostCollectives::Amounts HostCollectives::expect_by_tables(OutputParts outputs) {
   received_.clear();
   for (int from = 0; from < ranks(); ++from) received_.push_back(sent(from, me()));
   Amounts amounts;

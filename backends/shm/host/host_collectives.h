@@ -67,16 +67,12 @@ class HostCollectives : public Collectives {
   void all_reduce(std::byte* data, std::size_t count, const Reducing& how, Watch& watch) override;
   void reduce(std::byte* data, std::size_t count, const Reducing& how, int root,
               Watch& watch) override;
-  void all_gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes,
-                  Watch& watch) override;
-  void gather(Const mine, const std::vector<std::byte*>& outputs, std::size_t bytes, int root,
-              Watch& watch) override;
-  void scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t bytes, int root,
-               Watch& watch) override;
-  void reduce_scatter(const std::vector<Const>& inputs, std::byte* mine, std::size_t count,
-                      const Reducing& how, Watch& watch) override;
-  void all_to_all(const std::vector<ConstPart>& inputs, const std::vector<Part>& outputs,
-                  Watch& watch) override;
+  void all_gather(Const mine, Outputs outputs, std::size_t bytes, Watch& watch) override;
+  void gather(Const mine, Outputs outputs, std::size_t bytes, int root, Watch& watch) override;
+  void scatter(Inputs inputs, std::byte* mine, std::size_t bytes, int root, Watch& watch) override;
+  void reduce_scatter(Inputs inputs, std::byte* mine, std::size_t count, const Reducing& how,
+                      Watch& watch) override;
+  void all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) override;
 
  private:
   struct Range {
@@ -125,19 +121,20 @@ class HostCollectives : public Collectives {
   bool do_all(bool does_mine, const CallFacts& facts, Watch& watch);
   // Returns when all ranks have read. False if one could not: from then on, no rank reads.
   bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
-  bool all_gather_by_reads(Const mine, const std::vector<std::byte*>& outputs,
-                           const CallFacts& facts, Watch& watch);
-  // From a rank's table in the first phase of an all_to_all.
+  bool all_gather_by_reads(Const mine, Outputs outputs, const CallFacts& facts, Watch& watch);
+  // Whether a rank with this call sends a table of its parts, which differ, or may be read.
+  static bool sends_table(const CallFacts& facts);
+  // In the first phase of an all_to_all.
   Remote sent(int from, int to) const;
   struct Amounts {
     std::uint64_t in_slots = 0;  // The most that a rank sends to another.
     bool has_reads = false;
   };
-  // Whether each rank sends so many bytes to each, which its table says, too.
+  // Whether each rank sends so many bytes to each.
   bool do_all_send(std::uint64_t bytes) const;
   // Both find what this rank receives.
   Amounts expect_all(std::uint64_t bytes);
-  Amounts expect_by_tables(const std::vector<Part>& outputs);
+  Amounts expect_by_tables(OutputParts outputs);
   // How many bytes of a slot there are for each rank.
   std::size_t share_bytes() const;
 

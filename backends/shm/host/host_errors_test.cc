@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -137,8 +138,10 @@ TEST(HostErrorsTest, AnAllToAllWhoseSizesDisagreeIsAnErrorThatNamesBoth) {
     group.run(in_time(), [&](Collectives& all, Watch& watch) {
       Bytes in(8), out(16);
       const std::size_t expected = rank == 1 ? 6 : 4;
-      all.all_to_all({{in.data(), 4}, {in.data() + 4, 4}},
-                     {{out.data(), rank == 1 ? expected : 4}, {out.data() + 8, 4}}, watch);
+      const std::array<Collectives::ConstPart, 2> inputs = {{{in.data(), 4}, {in.data() + 4, 4}}};
+      const std::array<Collectives::Part, 2> outputs = {
+          {{out.data(), expected}, {out.data() + 8, 4}}};
+      all.all_to_all(inputs, outputs, watch);
     });
   });
   EXPECT_EQ(errors[1], "all_to_all: rank 0 sends 4 bytes to rank 1, whose output for them has 6");

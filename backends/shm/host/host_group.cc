@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -9,7 +10,6 @@
 #include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/text_of.h"
-#include "common/deadline.h"
 #include "common/os/tick_clock.h"
 #include "common/text/rank_list.h"
 
@@ -59,10 +59,17 @@ class HostGroup::Running {
 
 class HostGroup::Watching : public Watch {
  public:
-  Watching(const HostRanks& ranks, const Phases& phases, Clock::time_point deadline)
-      : ranks_(ranks), phases_(phases), given_deadline_(deadline), deadline_(deadline) {}
+  Watching(const HostRanks& ranks, const Phases& phases, const CallLimit& limit)
+      : ranks_(ranks), phases_(phases), limit_(limit) {}
+
+  void waits() override {
+    if (wait_) return;
+    const auto deadline = limit_.deadline();
+    wait_ = {.begin = tick_before_now(), .given_deadline = deadline, .deadline = deadline};
+  }
 
   void check(int /*rank*/) override {
+    waits();
     ranks_.check_usable();
     const auto gone = ranks_.gone();
     // Data that a rank published before it left or ended counts. A rank that failed does not wait
@@ -73,8 +80,8 @@ class HostGroup::Watching : public Watch {
       if (has_failed || !phases_.has_published(error->rank())) throw *error;
     }
     const auto now = Clock::now();
-    if (now < deadline_) return;
-    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - begin_);
+    if (now < wait_->deadline) return;
+    const auto waited = std::chrono::ceil<std::chrono::milliseconds>(now - wait_->begin);
     const std::vector<int> names = missing();
     throw HostError(names, text_of("timed out after ", waited.count(),
                                    "ms: ", names.empty() ? "a rank" : list_of_ranks(names),
@@ -90,7 +97,8 @@ class HostGroup::Watching : public Watch {
   }
 
   void prolong(std::chrono::milliseconds by) override {
-    deadline_ = std::max(deadline_, postponed(given_deadline_, by));
+    waits();
+    wait_->deadline = std::max(wait_->deadline, postponed(wait_->given_deadline, by));
   }
 
  private:
@@ -106,9 +114,11 @@ class HostGroup::Watching : public Watch {
 
   const HostRanks& ranks_;
   const Phases& phases_;
-  const Clock::time_point begin_ = tick_before_now();
-  const Clock::time_point given_deadline_;
-  Clock::time_point deadline_;
+  const CallLimit& limit_;
+  struct Wait {
+    Clock::time_point begin, given_deadline, deadline;
+  };
+  std::optional<Wait> wait_;
 };
 
 Result<std::unique_ptr<HostGroup>> HostGroup::join(HostMeeting& meeting, int rank,
@@ -178,11 +188,11 @@ void HostGroup::destroy(HostGroup* group) {
   }
 }
 
-void HostGroup::run_on_host(Clock::time_point deadline,
-                            const std::function<void(HostCollectives&, Watch&)>& call) {
+void HostGroup::run_on_host(const CallLimit& limit,
+                            c10::function_ref<void(HostCollectives&, Watch&)> call) {
   const Running running(is_running_);
   ranks_.check_usable();
-  Watching watch(ranks_, phases_, deadline);
+  Watching watch(ranks_, phases_, limit);
   try {
     call(collectives_, watch);
   } catch (const HostError& error) {

@@ -1,7 +1,7 @@
 // The ranks of one host as a group: their memory, collectives and messages.
 //
 //     auto group = HostGroup::join(*meeting, rank, names, cards, deadline);
-//     (*group)->run(deadline, [&](Collectives& collectives, Watch& watch) {
+//     (*group)->run(timeout, [&](Collectives& collectives, Watch& watch) {
 //       collectives.all_reduce(data, count, how, watch);
 //     });
 //     auto message = (*group)->mailbox().send(…);
@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,11 +47,10 @@ class HostGroup : public RankGroup {
   // Deletes a group, on another thread if this is the mailbox's, for whose end the group waits.
   static void destroy(HostGroup* group);
 
-  void run(Clock::time_point deadline, const Call& call) override {
-    run_on_host(deadline, [&call](HostCollectives& all, Watch& watch) { call(all, watch); });
+  void run(const CallLimit& limit, Call call) override {
+    run_on_host(limit, [call](HostCollectives& all, Watch& watch) { call(all, watch); });
   }
-  void run_on_host(Clock::time_point deadline,
-                   const std::function<void(HostCollectives&, Watch&)>& call);
+  void run_on_host(const CallLimit& limit, c10::function_ref<void(HostCollectives&, Watch&)> call);
 
   Mailbox& mailbox() { return *mailbox_; }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -47,27 +49,42 @@ TEST_P(HostReadsTest, AllGatherCopiesEachRanksBytesToAll) {
   });
 }
 
+void all_to_all(Collectives& collectives, int rank, int ranks,
+                const std::function<std::size_t(int, int)>& size, Watch& watch) {
+  std::vector<Bytes> sent, received;
+  std::vector<Collectives::ConstPart> inputs;
+  std::vector<Collectives::Part> outputs;
+  for (int peer = 0; peer < ranks; ++peer) {
+    sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
+    received.emplace_back(size(peer, rank));
+    inputs.push_back({sent.back().data(), sent.back().size()});
+    outputs.push_back({received.back().data(), received.back().size()});
+  }
+  collectives.all_to_all(inputs, outputs, watch);
+  for (int from = 0; from < ranks; ++from) {
+    EXPECT_EQ(received[static_cast<std::size_t>(from)], bytes_of_rank(from, rank, size(from, rank)))
+        << from;
+  }
+}
+
 TEST_P(HostReadsTest, AllToAllSendsPartsOfDifferentSizes) {
   with_all_sizes([](const Run& of) {
     const auto size = [&](int from, int to) {
       return (of.bytes + static_cast<std::size_t>(from)) / static_cast<std::size_t>(to + 1);
     };
     of([&](Collectives& collectives, int rank, Watch& watch) {
-      std::vector<Bytes> sent, received;
-      std::vector<Collectives::ConstPart> inputs;
-      std::vector<Collectives::Part> outputs;
-      for (int peer = 0; peer < of.ranks; ++peer) {
-        sent.push_back(bytes_of_rank(rank, peer, size(rank, peer)));
-        received.emplace_back(size(peer, rank));
-        inputs.push_back({sent.back().data(), sent.back().size()});
-        outputs.push_back({received.back().data(), received.back().size()});
-      }
-      collectives.all_to_all(inputs, outputs, watch);
-      for (int from = 0; from < of.ranks; ++from) {
-        EXPECT_EQ(received[static_cast<std::size_t>(from)],
-                  bytes_of_rank(from, rank, size(from, rank)))
-            << from;
-      }
+      all_to_all(collectives, rank, of.ranks, size, watch);
+    });
+  });
+}
+
+TEST_P(HostReadsTest, AllToAllSendsEqualPartsOfOneRankAndDifferentOnesOfOthers) {
+  with_all_sizes([](const Run& of) {
+    const auto size = [&](int from, int to) {
+      return of.bytes + static_cast<std::size_t>(std::min(from, to) * (1 + from));
+    };
+    of([&](Collectives& collectives, int rank, Watch& watch) {
+      all_to_all(collectives, rank, of.ranks, size, watch);
     });
   });
 }
@@ -145,8 +162,10 @@ TEST(HostPeerReadsTest, MemoryThatTheKernelDoesNotReadGoesThroughSlots) {
       std::vector<Bytes> all(2, Bytes(kReadTestBytes)), halves(2, Bytes(half));
       group.run_on_host(in_time(), [&](HostCollectives& its, Watch& watch) {
         its.all_gather(data, addresses_of(all), kReadTestBytes, watch);
-        its.all_to_all({{data, half}, {data + half, half}},
-                       {{halves[0].data(), half}, {halves[1].data(), half}}, watch);
+        const std::array<Collectives::ConstPart, 2> inputs = {{{data, half}, {data + half, half}}};
+        const std::array<Collectives::Part, 2> outputs = {
+            {{halves[0].data(), half}, {halves[1].data(), half}}};
+        its.all_to_all(inputs, outputs, watch);
         EXPECT_FALSE(its.reads_peers());
       });
       for (int from = 0; from < 2; ++from) {
@@ -208,8 +227,8 @@ TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadItsTensorFailsTheOthers) {
   if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
   if (usable_cpus().size() < 2) GTEST_SKIP() << "two ranks read only with two CPUs";
   expect_that_reads_fail([](auto& collectives, const Bytes& sent, Bytes& received, Watch& watch) {
-    collectives.all_gather(sent.data(), {received.data(), received.data() + sent.size()},
-                           sent.size(), watch);
+    const std::array<std::byte*, 2> outputs = {received.data(), received.data() + sent.size()};
+    collectives.all_gather(sent.data(), outputs, sent.size(), watch);
   });
 }
 

@@ -12,11 +12,9 @@ namespace distrun::shm {
 
 namespace {
 
-std::uint32_t word_of(std::uint32_t phase) { return phase * 2; }
-
 // Phases wrap around.
 bool has_reached(std::uint32_t word, std::uint32_t phase) {
-  return static_cast<std::int32_t>((word & ~kHasSleeper) - word_of(phase)) >= 0;
+  return static_cast<std::int32_t>(word - phase) >= 0;
 }
 
 }  // namespace
@@ -39,10 +37,12 @@ std::byte* Phases::begin(const CallFacts& facts, Watch& watch) {
   return slot_of(memory(rank_), phase_, sizes_);
 }
 
-void Phases::publish() {
+void Phases::publish(Watch& watch) {
   auto& word = cell(rank_).word;
-  const std::uint32_t old = word.exchange(word_of(phase_), std::memory_order_acq_rel);
-  if ((old & kHasSleeper) != 0) wake_sleepers(word);
+  word.store(phase_, std::memory_order_release);
+  watch.published();
+  // Processors complete the store before the update; by now, it hardly waits for that.
+  if (sleepers(rank_).exchange(0, std::memory_order_release) != 0) wake_sleepers(word);
 }
 
 bool Phases::has_published(int rank) const {
@@ -54,20 +54,18 @@ void Phases::wait_for(int rank, Watch& watch) {
     if (has_published(rank)) return;
     pause_briefly();
   }
+  watch.waits();
   for (int yield = 0; yield < policy_.yields; ++yield) {
     if (has_published(rank)) return;
     ::sched_yield();
   }
   auto& word = cell(rank).word;
   for (;;) {
-    std::uint32_t seen = word.load(std::memory_order_acquire);
+    sleepers(rank).fetch_or(1, std::memory_order_acquire);
+    const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (has_reached(seen, phase_)) return;
-    if ((seen & kHasSleeper) == 0 &&
-        !word.compare_exchange_strong(seen, seen | kHasSleeper, std::memory_order_acq_rel)) {
-      continue;
-    }
     watch.check(rank);
-    sleep_on(word, seen | kHasSleeper, kLookAround);
+    sleep_on(word, seen, kLookAround);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 //     Phases phases(memories, sizes, rank, wait_policy(ranks, cpus));
 //     std::memcpy(phases.begin(facts, watch), mine, bytes);  // The slot of the next phase.
-//     phases.publish();
+//     phases.publish(watch);
 //     phases.wait_for_all(watch);
 //     … phases.slot(peer) …                                  // Until the next publish().
 //
@@ -10,10 +10,13 @@
 // publishes; ranks beyond the number of CPUs stay fast that way, and waiting ranks burn no CPU.
 // While it sleeps, it asks the Watch several times a second whether to go on.
 //
-// Memory order: publish() releases what the rank wrote, and a wait acquires it. Nothing else orders
-// the ranks. Thread safety: one thread at a time.
+// Memory order: publish() releases what the rank wrote, and a wait acquires it. Whoever goes to
+// sleep and whoever publishes both update the sleepers' word: either the publisher finds the
+// sleeper, or the sleeper finds the phase. Nothing else orders the ranks. Thread safety: one thread
+// at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +32,10 @@ class Watch {
   virtual ~Watch() = default;
   // Called while `rank` has not published `phase`. Throws to end the wait.
   virtual void check(int rank) = 0;
-  // Called when this rank has published its first data of a collective, before it waits for others:
-  // what is done here costs little, because the data are on their way. May be called
-  // more than once.
+  // Called before a wait that may take more than some microseconds. May be called more than once.
+  virtual void waits() {}
+  // Called when this rank has published data, before it waits for others: what is done here costs
+  // little, because the data are on their way.
   virtual void published() {}
   // Throws if a call of any rank has failed, or the rank aborted its group during one.
   virtual void check_failed() {}
@@ -47,6 +51,7 @@ class ForwardingWatch : public Watch {
   explicit ForwardingWatch(Watch& watch) : watch_(watch) {}
 
   void check(int rank) override { watch_.check(rank); }
+  void waits() override { watch_.waits(); }
   void published() override { watch_.published(); }
   void check_failed() override { watch_.check_failed(); }
   void check_present() override { watch_.check_present(); }
@@ -72,7 +77,8 @@ class Phases {
   std::byte* begin(const CallFacts& facts, Watch& watch);
   // This rank's bytes in its cell, of the current phase.
   std::byte* inline_bytes() { return cell(rank_).bytes.data(); }
-  void publish();
+  // Also calls watch.published().
+  void publish(Watch& watch);
 
   // Waits until the rank has published the phase.
   void wait_for(int rank, Watch& watch);
@@ -94,6 +100,9 @@ class Phases {
  private:
   RankMemory& memory(int rank) const { return *memories_[static_cast<std::size_t>(rank)]; }
   Cell& cell(int rank) const { return memory(rank).cells[phase_ % 2]; }
+  std::atomic<std::uint32_t>& sleepers(int rank) const {
+    return memory(rank).sleepers[phase_ % 2].word;
+  }
 
   const std::vector<RankMemory*> memories_;
   const int rank_;

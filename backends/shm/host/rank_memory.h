@@ -1,7 +1,8 @@
 // The memory by which the ranks of one host exchange data: each rank has one file in memory, which
 // all of them map. This header says what lies where in it; it depends on nothing but the machine.
 //
-//     | heading | bell | cell 0 | cell 1 | slot 0 | slot 1 | ring of rank 0 | ring of rank 1 | …
+//     | heading | bell | cells 0, 1 | sleepers 0, 1 | slot 0 | slot 1 | ring of rank 0 | ring of
+//     rank 1 | …
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
 // writes only its cell and its slot number k % 2, and publishes them by storing k in the cell. It
@@ -41,8 +42,7 @@ inline constexpr std::size_t kInlineBytes = 24;
 // The facts and the first bytes of a phase are in the line that says that they are there: a small
 // message costs one line.
 struct alignas(kApartBytes) Cell {
-  // Twice the phase; plus one if some rank sleeps until it changes.
-  std::atomic<std::uint32_t> word = 0;
+  std::atomic<std::uint32_t> word = 0;  // The phase.
   std::uint32_t unused = 0;
   CallFacts facts;
   std::array<std::byte, kInlineBytes> bytes{};
@@ -50,6 +50,11 @@ struct alignas(kApartBytes) Cell {
 static_assert(sizeof(CallFacts) == 24);
 static_assert(offsetof(Cell, bytes) + kInlineBytes <= kLineBytes);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+// Of a cell. In a line of its own, which stays with the rank as long as nobody sleeps.
+struct alignas(kApartBytes) Sleepers {
+  std::atomic<std::uint32_t> word = 0;  // 1: some rank sleeps until the cell's word changes.
+};
 
 enum class RankState : std::uint32_t {
   kAlive,
@@ -77,7 +82,7 @@ struct alignas(kApartBytes) Heading {
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 4;
+inline constexpr std::uint32_t kRankMemoryVersion = 5;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {
@@ -89,6 +94,7 @@ struct RankMemory {
   Heading heading;
   Bell bell;
   std::array<Cell, 2> cells;
+  std::array<Sleepers, 2> sleepers;
 };
 
 // Bytes from one rank to another, counted from the first.
