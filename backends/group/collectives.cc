@@ -414,7 +414,6 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        std::vector<std::int64_t> input_split_sizes,
                        const CollectiveOptions& options) {
   const CallSite site{"all_to_all_single", options.group};
-  if (!is_for_this_rank(site.function, site.group)) return {};
   const DirectTensors plain = {.output = &output, .input = &input};
   if (output_split_sizes.empty() && input_split_sizes.empty() &&
       ran_directly(site, options.async_op, plain, [&](DirectCalls& its, auto begin) {
@@ -422,6 +421,7 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
       })) {
     return {};
   }
+  if (!is_for_this_rank(site.function, site.group)) return {};
   check_movable(site, "output", output);
   check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);

@@ -268,7 +268,7 @@ class Recorder {
   }
 
   // Loops make the same call again and again; to describe it takes longer than to compare it.
-  class DirectCall {
+  class DescribedCall {
    public:
     bool is_like(const DirectOperation& call, const at::Tensor* shown) const {
       return op_ == call.op && group_name_ == call.group.getGroupName() &&
@@ -278,14 +278,15 @@ class Recorder {
     void become(const DirectOperation& call, const at::Tensor* shown, Counted& group) {
       const auto tensors =
           shown == nullptr ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(*shown);
-      op_ = call.op;
+      forget();
       group_name_ = call.group.getGroupName();
       group_ = &group;
       dtype_ = shown == nullptr ? at::ScalarType::Undefined : shown->scalar_type();
       sizes_.clear();
       if (shown != nullptr) sizes_.append(shown->sizes().begin(), shown->sizes().end());
-      texts_ = operation_texts(op_, shown == nullptr ? "" : c10::toString(dtype_),
+      texts_ = operation_texts(call.op, shown == nullptr ? "" : c10::toString(dtype_),
                                SizesText(tensors).view(), group.first);
+      op_ = call.op;
     }
     void forget() { op_ = nullptr; }
 
@@ -293,7 +294,7 @@ class Recorder {
     const OperationTexts& texts() const { return texts_; }
 
    private:
-    const char* op_ = nullptr;  // Equal names have equal addresses, or are described again.
+    const char* op_ = nullptr;  // Null: it is like no call.
     std::string group_name_;
     at::ScalarType dtype_ = at::ScalarType::Undefined;
     c10::SmallVector<std::int64_t, 5> sizes_;
@@ -307,7 +308,7 @@ class Recorder {
   std::string suffix_;  // Of the names of groups.
   std::map<std::string, std::uint32_t> collectives_;
   std::map<std::string, Counted*> found_;  // By the names without this suffix.
-  DirectCall last_direct_;
+  DescribedCall last_direct_;
 };
 
 Recorder::Digests digests_wanted() {

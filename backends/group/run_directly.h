@@ -28,7 +28,8 @@ struct DirectTensors {
   std::optional<int> root = std::nullopt;
 };
 
-// False: nothing was done. Errors are those of run_collective().
+// False: nothing was done, as for a rank that is not in the group, or if there is none. Errors are
+// those of run_collective().
 bool ran_directly(const CallSite& site, bool async_op, const DirectTensors& tensors,
                   c10::function_ref<bool(DirectCalls&, DirectCalls::Begin)> act);
 

@@ -132,6 +132,7 @@ TEST_F(BetweenHostsTest, ALostConnectionNamesTheLeader) {
 
 class CountingWatch : public NoWatch {
  public:
+  void waits() override { ++calls["waits"]; }
   void published() override { ++calls["published"]; }
   void check_failed() override { ++calls["check_failed"]; }
   void check_present() override { ++calls["check_present"]; }
@@ -144,12 +145,13 @@ TEST_F(BetweenHostsTest, AWatchForNewsAsksThatOfTheHost) {
   BetweenHosts between(parts_of(stuck_));
   CountingWatch of_host;
   NewsWatch watch(of_host, between);
+  watch.waits();
   watch.published();
   watch.check_failed();
   watch.check_present();
   watch.prolong(std::chrono::milliseconds(1));
   const std::map<std::string, int> once = {
-      {"published", 1}, {"check_failed", 1}, {"check_present", 1}, {"prolong", 1}};
+      {"waits", 1}, {"published", 1}, {"check_failed", 1}, {"check_present", 1}, {"prolong", 1}};
   EXPECT_EQ(of_host.calls, once);
 }
 

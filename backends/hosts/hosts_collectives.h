@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <vector>
 
 #include "backends/hosts/between_hosts.h"
 #include "backends/hosts/host_map.h"

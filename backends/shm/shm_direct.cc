@@ -18,7 +18,7 @@ bool is_times(const at::Tensor& large, const at::Tensor& small, int ranks) {
   return large.scalar_type() == small.scalar_type() && large.numel() == small.numel() * ranks;
 }
 
-// Of few ranks, it allocates nothing.
+// For up to 8 ranks, it allocates nothing.
 template <class Part>
 c10::SmallVector<Part, 8> parts_of(const at::Tensor& tensor, int ranks) {
   const std::size_t bytes = tensor.nbytes() / static_cast<std::size_t>(ranks);

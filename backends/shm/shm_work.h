@@ -110,8 +110,8 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   // Runs calls on this thread until `work` has run, here or elsewhere.
   void run_until(const QueuedWork& work);
 
-  // Runs `call` here. False, without doing so, if a call is running or pending.
-  // Takes no lock, because a small call takes less time than a lock.
+  // Runs `call` here. False, without doing so, if a call is running or pending, or close() was
+  // called. Takes no lock unless another thread waits: locks would take longer than a small call.
   bool run_now(c10::function_ref<void()> call);
 
   // Runs what has been added, and ends the thread. Call it before the last owner lets go.
@@ -125,10 +125,10 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   void work_until_closed();
   bool is_running() const { return (state_ & kRunning) != 0; }
 
-  // kRunning: a call runs. kOthers: there are others, or the queue closes; then run_now() runs
-  // none, and a thread may wait for the end of the one that runs.
+  // kRunning: a call runs. kOthers: calls are in the queue, or it closes.
   static constexpr std::uint32_t kRunning = 1, kOthers = 2;
-  // run_now() changes kRunning without the mutex, if kOthers is not set.
+  // run_now() sets kRunning only while kOthers is not set, and needs no mutex for that. Nor to
+  // clear it; but if kOthers is set then, it notifies those that wait.
   std::atomic<std::uint32_t> state_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,6 +1,6 @@
 // When a call gives up waiting for other ranks: at a deadline, or some time after it began to wait.
 //
-//     group.run(std::chrono::seconds(30), …);   // A call that need not wait reads no clock.
+//     group.run(std::chrono::milliseconds(100), …);   // A call that need not wait reads no clock.
 //     group.run(deadline, …);
 //
 // Thread safety: as of a value.

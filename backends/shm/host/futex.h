@@ -7,7 +7,7 @@
 
 namespace distrun::shm {
 
-// The lowest bit of the words of this folder: a thread sleeps until the word changes.
+// The lowest bit of a bell (rank_memory.h): a thread sleeps until it changes.
 inline constexpr std::uint32_t kHasSleeper = 1;
 // How long a thread sleeps before it looks whether its peers are still there.
 inline constexpr std::chrono::milliseconds kLookAround(50);

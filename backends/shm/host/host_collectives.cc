@@ -465,9 +465,9 @@ void HostCollectives::reduce_scatter(Inputs inputs, std::byte* mine, std::size_t
   } while (done < facts.bytes);
 }
 
-// In the first phase, a slot starts with a table of what the rank sends to each, unless it sends as
-// little to each: the receivers check the sizes, and all learn the number of phases, and what is
-// read.
+// In the first phase, a slot starts with a table of what the rank sends to each, unless that is the
+// same small number of bytes: the receivers check the sizes, and all learn the number of phases,
+// and what is read. Shares leave room for it on all ranks, so that they are equal.
 void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllToAll);
   facts.bytes = size_of_each(inputs, outputs);

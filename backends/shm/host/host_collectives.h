@@ -122,9 +122,10 @@ class HostCollectives : public Collectives {
   // Returns when all ranks have read. False if one could not: from then on, no rank reads.
   bool end_reads(bool has_read, const CallFacts& facts, Watch& watch);
   bool all_gather_by_reads(Const mine, Outputs outputs, const CallFacts& facts, Watch& watch);
-  // Whether a rank with this call sends a table of its parts, which differ, or may be read.
+  // Whether a rank with this call sends a table of its parts: if they differ, or are so large that
+  // they may be read.
   static bool sends_table(const CallFacts& facts);
-  // In the first phase of an all_to_all.
+  // What a rank sends to another, by the first phase of an all_to_all.
   Remote sent(int from, int to) const;
   struct Amounts {
     std::uint64_t in_slots = 0;  // The most that a rank sends to another.

@@ -210,6 +210,28 @@ std::string barrier_error(HostGroup& group, milliseconds timeout) {
   return "";
 }
 
+TEST(HostErrorsTest, ATimeOutCountsFromTheFirstWait) {
+  constexpr milliseconds kTimeout(50);
+  using Clock = std::chrono::steady_clock;
+  std::latch has_timed_out(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    if (rank == 1) return has_timed_out.wait();
+    group.run(kTimeout, [&](Collectives&, Watch& watch) {
+      const auto begin = Clock::now();
+      while (Clock::now() < begin + kTimeout * 2) continue;
+      const auto first_wait = Clock::now();
+      try {
+        for (;;) watch.check(1);
+      } catch (const HostError&) {
+        EXPECT_GE(Clock::now(), first_wait + kTimeout - milliseconds(10));  // A tick of the kernel.
+        has_timed_out.count_down();
+        throw;
+      }
+    });
+  });
+  EXPECT_THAT(errors[0], StartsWith("timed out after "));
+}
+
 TEST(HostErrorsTest, ATimeOutNamesTheRanksThatDidNotComeAndFailsTheirNextCall) {
   std::latch timed_out(1);
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {

@@ -89,6 +89,22 @@ TEST_P(HostReadsTest, AllToAllSendsEqualPartsOfOneRankAndDifferentOnesOfOthers) 
   });
 }
 
+// Then a part does not fit into a rank's share of a slot.
+TEST_P(HostReadsTest, AllToAllOfManyRanksTakesSeveralPhases) {
+  constexpr int kRanks = 40;
+  for (const bool are_equal : {true, false}) {
+    const auto size = [are_equal](int from, int to) {
+      return kReadBytes - (are_equal || from == 0 || to == 0 ? 0U : 1U);
+    };
+    const auto errors = run_as_ranks(kRanks, [&](HostGroup& group, int rank) {
+      group.run(in_time(), [&](Collectives& collectives, Watch& watch) {
+        all_to_all(collectives, rank, kRanks, size, watch);
+      });
+    });
+    EXPECT_THAT(errors, Each("")) << are_equal;
+  }
+}
+
 // Some emulators and containers lack the system call.
 bool can_read_processes() {
   char from = 1, to = 0;

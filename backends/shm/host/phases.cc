@@ -17,11 +17,19 @@ bool has_reached(std::uint32_t word, std::uint32_t phase) {
   return static_cast<std::int32_t>(word - phase) >= 0;
 }
 
+// Whether any did: a yield without one takes less time.
+bool let_others_run() {
+  constexpr std::chrono::microseconds kAlone(1);
+  const auto begin = std::chrono::steady_clock::now();
+  ::sched_yield();
+  return std::chrono::steady_clock::now() - begin > kAlone;
+}
+
 }  // namespace
 
 WaitPolicy wait_policy(int ranks, int cpus) {
-  if (ranks <= cpus) return {.looks = 2000, .yields = 50};
-  return {.looks = 2, .yields = 200};
+  if (ranks <= cpus) return {.looks = 2000, .yields = 50, .idle_yields = 50};
+  return {.looks = 2, .yields = 200, .idle_yields = 20};
 }
 
 Phases::Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank,
@@ -41,7 +49,7 @@ void Phases::publish(Watch& watch) {
   auto& word = cell(rank_).word;
   word.store(phase_, std::memory_order_release);
   watch.published();
-  // Processors complete the store before the update; by now, it hardly waits for that.
+  // An update waits until the processor has completed the store: after published(), it mostly has.
   if (sleepers(rank_).exchange(0, std::memory_order_release) != 0) wake_sleepers(word);
 }
 
@@ -55,12 +63,14 @@ void Phases::wait_for(int rank, Watch& watch) {
     pause_briefly();
   }
   watch.waits();
-  for (int yield = 0; yield < policy_.yields; ++yield) {
+  int idle = 0;
+  for (int yield = 0; yield < policy_.yields && idle < policy_.idle_yields; ++yield) {
     if (has_published(rank)) return;
-    ::sched_yield();
+    idle = let_others_run() ? 0 : idle + 1;
   }
   auto& word = cell(rank).word;
   for (;;) {
+    // If it finds the phase then, the bit stays for a later one, and costs a call of the kernel.
     sleepers(rank).fetch_or(1, std::memory_order_acquire);
     const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (has_reached(seen, phase_)) return;

@@ -34,8 +34,9 @@ class Watch {
   virtual void check(int rank) = 0;
   // Called before a wait that may take more than some microseconds. May be called more than once.
   virtual void waits() {}
-  // Called when this rank has published data, before it waits for others: what is done here costs
-  // little, because the data are on their way.
+  // Called when this rank has published a phase, before it wakes ranks that sleep until then. What
+  // is done here costs little, because the data are on their way; but it must not take long. If it
+  // throws, whoever catches it must wake_everybody().
   virtual void published() {}
   // Throws if a call of any rank has failed, or the rank aborted its group during one.
   virtual void check_failed() {}
@@ -64,6 +65,10 @@ class ForwardingWatch : public Watch {
 struct WaitPolicy {
   int looks = 0;   // How often to look at a flag without a pause in between.
   int yields = 0;  // How often to let other threads run and look again.
+  // After so many yields in a row in which no other thread ran, to sleep. sched_yield(2) only lets
+  // threads of the same session run, if the scheduler groups threads by sessions (sched(7),
+  // autogroup), as those of ranks are.
+  int idle_yields = 0;
 };
 // For ranks that may run on `cpus` CPUs.
 WaitPolicy wait_policy(int ranks, int cpus);

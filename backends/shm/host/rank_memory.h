@@ -1,8 +1,7 @@
 // The memory by which the ranks of one host exchange data: each rank has one file in memory, which
 // all of them map. This header says what lies where in it; it depends on nothing but the machine.
 //
-//     | heading | bell | cells 0, 1 | sleepers 0, 1 | slot 0 | slot 1 | ring of rank 0 | ring of
-//     rank 1 | …
+//     | heading | bell | cells 0, 1 | sleepers 0, 1 | slots 0, 1 | ring for rank 0, 1, … |
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
 // writes only its cell and its slot number k % 2, and publishes them by storing k in the cell. It
