@@ -213,6 +213,38 @@ TEST(CallQueueTest, RunsNothingBeforeWhatWasAdded) {
   EXPECT_EQ(calls, 3);
 }
 
+class WorkThatTellsItsEnd : public QueuedWork {
+ public:
+  WorkThatTellsItsEnd(const std::shared_ptr<CallQueue>& queue, std::promise<void>& has_run,
+                      std::thread::id& destroyed_by)
+      : QueuedWork({}, {}, queue, [&has_run] { has_run.set_value(); }),
+        destroyed_by_(destroyed_by) {}
+  ~WorkThatTellsItsEnd() override { destroyed_by_ = std::this_thread::get_id(); }
+
+ private:
+  std::thread::id& destroyed_by_;
+};
+
+// A thread that destroys tensors of Python while Python ends would end the process.
+TEST(CallQueueTest, ItsThreadDestroysNoWork) {
+  for (const bool calls_again : {false, true}) {
+    const auto queue = std::make_shared<CallQueue>();
+    std::promise<void> has_run;
+    std::thread::id destroyed_by;
+    queue->add(c10::make_intrusive<WorkThatTellsItsEnd>(queue, has_run, destroyed_by));
+    queue->run_soon();
+    has_run.get_future().wait();
+    if (calls_again) {
+      const auto work =
+          c10::make_intrusive<QueuedWork>(ShmWork::Facts{}, ShmWork::TensorLists(), queue, [] {});
+      queue->add(work);
+      queue->run_until(*work);
+    }
+    queue->close();
+    EXPECT_EQ(destroyed_by, std::this_thread::get_id()) << calls_again;
+  }
+}
+
 // Runs `other` on another thread while a call of run_now() runs, and expects that it waits for
 // that.
 void expect_to_wait_for_running_call(CallQueue& queue, const std::function<void()>& other) {

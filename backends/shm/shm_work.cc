@@ -119,7 +119,9 @@ std::exception_ptr QueuedWork::run() {
 }
 
 void CallQueue::add(WorkPtr work) {
+  std::vector<WorkPtr> ended;
   const std::lock_guard lock(mutex_);
+  ended.swap(ended_);
   pending_.push_back(std::move(work));
   state_ |= kOthers;
 }
@@ -134,14 +136,14 @@ void CallQueue::run_soon() {
   changed_.notify_all();
 }
 
-void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
-  const WorkPtr work = std::move(pending_.front());
+CallQueue::WorkPtr CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
+  WorkPtr work = std::move(pending_.front());
   pending_.pop_front();
   state_ |= kRunning;
   lock.unlock();
   const std::exception_ptr error = work->run();
   lock.lock();
-  state_ = pending_.empty() && !is_closing_ ? 0 : kOthers;
+  state_ = pending_.empty() && ended_.empty() && !is_closing_ ? 0 : kOthers;
   work->has_run_ = true;
   if (pending_.empty()) is_wanted_ = false;
   changed_.notify_all();
@@ -149,6 +151,7 @@ void CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
   // Callbacks of its future may call the group, and wait.
   work->complete(error);
   lock.lock();
+  return work;
 }
 
 class CallQueue::RunningNow {
@@ -176,12 +179,13 @@ bool CallQueue::run_now(c10::function_ref<void()> call) {
 }
 
 void CallQueue::run_until(const QueuedWork& work) {
+  std::vector<WorkPtr> ended;
   std::unique_lock lock(mutex_);
   while (!work.has_run_) {
     if (is_running()) {
       changed_.wait(lock);
     } else {
-      run_first(lock);
+      ended.push_back(run_first(lock));
     }
   }
 }
@@ -191,7 +195,8 @@ void CallQueue::work_until_closed() {
   for (;;) {
     changed_.wait(lock, [&] { return is_closed_ || (is_wanted_ && !is_running()); });
     if (is_closed_) return;
-    run_first(lock);
+    ended_.push_back(run_first(lock));
+    state_ |= kOthers;
   }
 }
 
@@ -200,6 +205,7 @@ void CallQueue::close() {
     if (thread_.joinable()) thread_.detach();
     return;
   }
+  std::vector<WorkPtr> ended;
   std::unique_lock lock(mutex_);
   is_closing_ = true;
   state_ |= kOthers;
@@ -207,7 +213,7 @@ void CallQueue::close() {
     if (is_running()) {
       changed_.wait(lock);
     } else {
-      run_first(lock);
+      ended.push_back(run_first(lock));
     }
   }
   is_closed_ = true;
@@ -215,11 +221,9 @@ void CallQueue::close() {
   std::thread thread = std::move(thread_);
   lock.unlock();
   if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id()) {
-    thread.detach();
-  } else {
-    thread.join();
-  }
+  if (thread.get_id() == std::this_thread::get_id()) return thread.detach();
+  thread.join();
+  ended.swap(ended_);  // Nobody else uses them now.
 }
 
 }  // namespace distrun::shm
