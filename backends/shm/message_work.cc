@@ -1,5 +1,6 @@
 #include "backends/shm/message_work.h"
 
+#include "backends/shm/ended_tensors.h"
 #include "backends/shm/shm_errors.h"
 
 namespace distrun::shm {
@@ -24,6 +25,7 @@ void MessageWork::finish_message(std::exception_ptr error, bool is_receive) noex
     error = std::current_exception();
   }
   complete(error ? as_backend_error(error) : nullptr);
+  if (group_->mailbox().is_own_thread()) EndedTensors::keep(result());
 }
 
 }  // namespace distrun::shm

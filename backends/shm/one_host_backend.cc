@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "backends/shm/ended_tensors.h"
 #include "backends/shm/message_work.h"
 #include "backends/shm/shm.h"
 #include "backends/shm/shm_errors.h"
@@ -16,6 +17,7 @@ c10::intrusive_ptr<c10d::Backend> OneHostBackend::make(const BackendRequest& req
 
 OneHostBackend::WorkPtr OneHostBackend::begin_message(const char* name, OpType type,
                                                       const Tensors& tensors, int peer, int tag) {
+  EndedTensors::release();
   TORCH_CHECK_VALUE(tensors.size() == 1, name, ": there are ", tensors.size(),
                     " tensors; expected 1");
   check_dense(name, tensors[0]);

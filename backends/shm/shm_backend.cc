@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "backends/group/rows.h"
+#include "backends/shm/ended_tensors.h"
 #include "backends/shm/host/host_collectives.h"
 #include "backends/shm/host/shared_blocks.h"
 #include "backends/shm/shm_errors.h"
@@ -75,10 +76,14 @@ ShmBackend::ShmBackend(int rank, int size, c10::intrusive_ptr<Options> options,
       group_(std::move(group)),
       timeout_(options_->timeout) {}
 
-ShmBackend::~ShmBackend() { queue_->close(); }
+ShmBackend::~ShmBackend() {
+  queue_->close();
+  EndedTensors::release();
+}
 
 ShmBackend::WorkPtr ShmBackend::begin(const Call& call, TensorLists outputs,
                                       std::function<void(Collectives&, Watch&)> act) {
+  EndedTensors::release();
   for (const Tensors& list : outputs) {
     for (const at::Tensor& each : list) check_writable(call.name, each);
   }

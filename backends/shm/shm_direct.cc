@@ -4,6 +4,7 @@
 
 #include <c10/util/SmallVector.h>
 
+#include "backends/shm/ended_tensors.h"
 #include "backends/shm/shm_backend.h"
 #include "backends/shm/shm_errors.h"
 
@@ -57,6 +58,7 @@ class BeginningWatch : public ForwardingWatch {
 }  // namespace
 
 bool ShmBackend::run_now(Begin begin, RankGroup::Call act) {
+  EndedTensors::release();
   return queue_->run_now([&] {
     ++calls_;
     with_backend_errors([&] {

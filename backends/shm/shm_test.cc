@@ -1,5 +1,7 @@
 // The backend shm of a group with one rank, called as c10d calls it, and ranks that do not meet.
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <latch>
@@ -16,6 +18,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "backends/group/libtorch_versions.h"
+#include "backends/shm/ended_tensors.h"
 #include "backends/shm/shm_work.h"
 #include "distrun/backend_registry.h"
 
@@ -213,36 +216,58 @@ TEST(CallQueueTest, RunsNothingBeforeWhatWasAdded) {
   EXPECT_EQ(calls, 3);
 }
 
-class WorkThatTellsItsEnd : public QueuedWork {
+// Waits, with a limit, until the last reference to a tensor goes; returns the thread that dropped
+// it.
+class LastOwner {
  public:
-  WorkThatTellsItsEnd(const std::shared_ptr<CallQueue>& queue, std::promise<void>& has_run,
-                      std::thread::id& destroyed_by)
-      : QueuedWork({}, {}, queue, [&has_run] { has_run.set_value(); }),
-        destroyed_by_(destroyed_by) {}
-  ~WorkThatTellsItsEnd() override { destroyed_by_ = std::this_thread::get_id(); }
+  at::Tensor tensor() {
+    const auto drop = [this](void*) { dropped_.set_value(std::this_thread::get_id()); };
+    return at::from_blob(data_.data(), {2}, drop, at::kFloat);
+  }
+  std::thread::id thread() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    auto dropped = dropped_.get_future();
+    while (dropped.wait_for(std::chrono::milliseconds(1)) == std::future_status::timeout) {
+      if (std::chrono::steady_clock::now() > deadline) return {};
+      EndedTensors::release();
+    }
+    return dropped.get();
+  }
 
  private:
-  std::thread::id& destroyed_by_;
+  std::array<float, 2> data_{};
+  std::promise<std::thread::id> dropped_;
 };
 
-// A thread that destroys tensors of Python while Python ends would end the process.
-TEST(CallQueueTest, ItsThreadDestroysNoWork) {
-  for (const bool calls_again : {false, true}) {
-    const auto queue = std::make_shared<CallQueue>();
-    std::promise<void> has_run;
-    std::thread::id destroyed_by;
-    queue->add(c10::make_intrusive<WorkThatTellsItsEnd>(queue, has_run, destroyed_by));
-    queue->run_soon();
-    has_run.get_future().wait();
-    if (calls_again) {
-      const auto work =
-          c10::make_intrusive<QueuedWork>(ShmWork::Facts{}, ShmWork::TensorLists(), queue, [] {});
-      queue->add(work);
-      queue->run_until(*work);
-    }
-    queue->close();
-    EXPECT_EQ(destroyed_by, std::this_thread::get_id()) << calls_again;
+// A thread that drops a tensor of Python while Python ends would end the process.
+TEST(EndedTensorsTest, TheThreadOfAQueueDropsNoTensor) {
+  const auto queue = std::make_shared<CallQueue>();
+  LastOwner owner;
+  queue->add(c10::make_intrusive<QueuedWork>(ShmWork::Facts{},
+                                             ShmWork::TensorLists{{owner.tensor()}}, queue, [] {}));
+  queue->run_soon();
+  EXPECT_EQ(owner.thread(), std::this_thread::get_id());
+  queue->close();
+}
+
+TEST(EndedTensorsTest, TheThreadOfMessagesDropsNoTensor) {
+  const auto store = new_store();
+  const auto make = [&store](int rank) {
+    BackendRequest request = request_for(2, store);
+    request.rank = rank;
+    request.timeout = std::chrono::seconds(30);
+    return make_backend("shm", request);
+  };
+  auto other = std::async(std::launch::async, [&] { return make(1); });
+  const auto receiver = make(0), sender = other.get();
+  LastOwner owner;
+  {
+    Tensors received = {owner.tensor()};
+    receiver->recv(received, 1, 0);
   }
+  Tensors sent = {at::ones({2})};
+  sender->send(sent, 0, 0)->wait();
+  EXPECT_EQ(owner.thread(), std::this_thread::get_id());
 }
 
 // Runs `other` on another thread while a call of run_now() runs, and expects that it waits for

@@ -4,6 +4,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "backends/shm/ended_tensors.h"
+
 namespace distrun::shm {
 
 namespace {
@@ -119,9 +121,7 @@ std::exception_ptr QueuedWork::run() {
 }
 
 void CallQueue::add(WorkPtr work) {
-  std::vector<WorkPtr> ended;
   const std::lock_guard lock(mutex_);
-  ended.swap(ended_);
   pending_.push_back(std::move(work));
   state_ |= kOthers;
 }
@@ -143,7 +143,7 @@ CallQueue::WorkPtr CallQueue::run_first(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const std::exception_ptr error = work->run();
   lock.lock();
-  state_ = pending_.empty() && ended_.empty() && !is_closing_ ? 0 : kOthers;
+  state_ = pending_.empty() && !is_closing_ ? 0 : kOthers;
   work->has_run_ = true;
   if (pending_.empty()) is_wanted_ = false;
   changed_.notify_all();
@@ -195,8 +195,7 @@ void CallQueue::work_until_closed() {
   for (;;) {
     changed_.wait(lock, [&] { return is_closed_ || (is_wanted_ && !is_running()); });
     if (is_closed_) return;
-    ended_.push_back(run_first(lock));
-    state_ |= kOthers;
+    EndedTensors::keep(run_first(lock)->result());
   }
 }
 
@@ -221,9 +220,11 @@ void CallQueue::close() {
   std::thread thread = std::move(thread_);
   lock.unlock();
   if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id()) return thread.detach();
-  thread.join();
-  ended.swap(ended_);  // Nobody else uses them now.
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();
+  } else {
+    thread.join();
+  }
 }
 
 }  // namespace distrun::shm

@@ -121,12 +121,12 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   class RunningNow;
 
   // Requires a call, and that none runs. Lets go of the lock meanwhile. Returns the work, which
-  // must not be destroyed under the lock: its tensors may be Python's, and wait for Python's lock.
+  // must not be destroyed under the lock (ended_tensors.h).
   WorkPtr run_first(std::unique_lock<std::mutex>& lock);
   void work_until_closed();
   bool is_running() const { return (state_ & kRunning) != 0; }
 
-  // kRunning: a call runs. kOthers: calls or ended works are in the queue, or it closes.
+  // kRunning: a call runs. kOthers: calls are in the queue, or it closes.
   static constexpr std::uint32_t kRunning = 1, kOthers = 2;
   // run_now() sets kRunning only while kOthers is not set, and needs no mutex for that. Nor to
   // clear it; but if kOthers is set then, it notifies those that wait.
@@ -134,9 +134,6 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<WorkPtr> pending_;
-  // Those that the queue's thread ran. Another thread destroys them: while Python ends, it ends the
-  // process if a thread waits for its lock in a destructor.
-  std::vector<WorkPtr> ended_;
   bool is_wanted_ = false;  // The thread.
   bool is_closing_ = false;
   bool is_closed_ = false;
