@@ -1,14 +1,18 @@
 #include "backends/group/run_directly.h"
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include <ATen/ops/ones.h>
+#include <c10/util/StringUtil.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "common/operations/operation_pages.h"
+#include "common/operations/operation_writer.h"
 #include "distrun/backend_registry.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
@@ -69,7 +73,9 @@ class RunDirectlyTest : public ::testing::Test {
                         .world_size = 1,
                         .store = c10::make_intrusive<c10d::HashStore>()});
   }
-  void TearDown() override { destroy_process_group(); }
+  void TearDown() override {
+    if (is_initialized()) destroy_process_group();
+  }
 };
 
 TEST_F(RunDirectlyTest, SynchronousCollectivesDoWithoutC10d) {
@@ -89,6 +95,55 @@ TEST_F(RunDirectlyTest, AsynchronousOnesAndThoseWithSplitSizesUseC10d) {
   EXPECT_ANY_THROW(all_reduce(x, ReduceOp::SUM, {.async_op = true}));
   EXPECT_ANY_THROW(all_to_all_single(y, x, {2}, {2}));
   EXPECT_THAT(OnlyDirect::calls, ::testing::IsEmpty());
+}
+
+// What distrun reads of the calls: "reduce_scatter_tensor Float [2] in 0, number 1".
+class DirectRecordTest : public RunDirectlyTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(made_) << made_.error().message;
+    if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
+      GTEST_SKIP() << "the first group of a process decides where it records: run this test alone";
+    }
+    ::setenv(kOperationsVariable, OperationPages::address(pages_.file(), 0).c_str(), 1);
+    RunDirectlyTest::SetUp();
+    ::unsetenv(kOperationsVariable);
+  }
+  std::vector<std::string> recorded() const {
+    std::vector<std::string> all;
+    for (const Operation& each : pages_.read_after(0, 0)) {
+      all.push_back(c10::str(each.op, each.dtype.empty() ? "" : " ", each.dtype, each.sizes, " in ",
+                             each.group.substr(0, each.group.find('@')), ", number ",
+                             each.sequence));
+    }
+    return all;
+  }
+
+  Result<OperationPages> made_ = OperationPages::make(1);
+  OperationPages& pages_ = *made_;
+};
+
+TEST_F(DirectRecordTest, DescribesEachCallThoughTheLastOneWasSimilar) {
+  const at::Tensor x = at::ones({2}), y = at::ones({2}), longs = at::ones({2}, at::kLong);
+  const Group second = new_group();
+  all_gather_into_tensor(y, x);
+  reduce_scatter_tensor(y, x);                                            // Another function,
+  reduce_scatter_tensor(longs, longs);                                    // another dtype,
+  reduce_scatter_tensor(longs, longs, ReduceOp::SUM, {.group = second});  // another group,
+  reduce_scatter_tensor(longs, longs, ReduceOp::SUM, {.group = second});  // the same,
+  reduce_scatter_tensor(at::ones({3}), at::ones({3}));                    // and other sizes.
+  barrier();
+  destroy_process_group();
+  RunDirectlyTest::SetUp();  // Its groups have the same names, and are not counted with those.
+  barrier();
+  EXPECT_THAT(recorded(),
+              ::testing::ElementsAre("all_gather_into_tensor Float[2] in 0, number 1",
+                                     "reduce_scatter_tensor Float[2] in 0, number 2",
+                                     "reduce_scatter_tensor Long[2] in 0, number 3",
+                                     "reduce_scatter_tensor Long[2] in 1, number 1",
+                                     "reduce_scatter_tensor Long[2] in 1, number 2",
+                                     "reduce_scatter_tensor Float[3] in 0, number 4",
+                                     "barrier in 0, number 5", "barrier in 0, number 1"));
 }
 
 }  // namespace

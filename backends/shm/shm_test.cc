@@ -303,6 +303,16 @@ TEST(CallQueueTest, AWorkWaitsForACallThatRunsNow) {
   queue->close();
 }
 
+TEST(CallQueueTest, AfterCloseNothingRuns) {
+  const auto queue = std::make_shared<CallQueue>();
+  bool has_run = false;
+  queue->add(c10::make_intrusive<QueuedWork>(ShmWork::Facts{}, ShmWork::TensorLists(), queue,
+                                             [&] { has_run = true; }));
+  queue->close();
+  EXPECT_TRUE(has_run);
+  EXPECT_FALSE(queue->run_now([] {}));
+}
+
 TEST(CallQueueTest, CloseWaitsForACallThatRunsNow) {
   for (int times = 0; times < 100; ++times) {
     const auto queue = std::make_shared<CallQueue>();

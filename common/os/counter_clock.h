@@ -3,7 +3,8 @@
 //     CounterClock clock;
 //     const auto count = …;
 //     if (const auto time = clock.time_at(count)) return *time;
-//     return clock.take({.count = count, .time = system_clock::now()});   // Read at one moment.
+//     const auto time = system_clock::now();
+//     return clock.take({.count = count, .time = time, .count_after = …});
 //
 // It finds the counter's rate itself. Times do not go back, unless someone sets the clock back.
 //
@@ -22,6 +23,7 @@ class CounterClock {
   struct Reading {
     std::uint64_t count = 0;
     Time time;
+    std::uint64_t count_after = 0;
   };
 
   // How long a reading is continued.
@@ -37,16 +39,19 @@ class CounterClock {
 
   // Returns the reading's time.
   Time take(const Reading& reading) {
+    // Otherwise, the thread was interrupted in between.
+    constexpr std::uint64_t kTogether = 1000;
+    if (reading.count_after - reading.count > kTogether) return in_order(reading.time);
     const std::chrono::nanoseconds passed = reading.time - last_.time;
     const bool is_short = passed >= std::chrono::nanoseconds(0) && passed < kTrusted / 2;
     // Until then, the rate would be inexact.
     if (is_short && nanoseconds_per_count_ == 0) return in_order(reading.time);
-    nanoseconds_per_count_ = is_short ? 0 : rate_to(reading);
+    nanoseconds_per_count_ = rate_to(reading);
     last_ = reading;
     return in_order(reading.time);
   }
 
-  // For a time that was read without the counter.
+ private:
   Time in_order(Time time) {
     constexpr std::chrono::microseconds kInexact(10);
     if (time < latest_ && latest_ - time < kInexact) return latest_;
@@ -54,13 +59,10 @@ class CounterClock {
     return time;
   }
 
- private:
   // 0 if someone may have set the clock.
   double rate_to(const Reading& reading) const {
     const std::chrono::nanoseconds passed = reading.time - last_.time;
-    if (passed.count() < 0 || passed > std::chrono::seconds(1) || reading.count <= last_.count) {
-      return 0;
-    }
+    if (passed > std::chrono::seconds(1) || reading.count <= last_.count) return 0;
     const double rate =
         static_cast<double>(passed.count()) / static_cast<double>(reading.count - last_.count);
     const double known = nanoseconds_per_count_ == 0 ? rate : nanoseconds_per_count_;

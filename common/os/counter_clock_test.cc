@@ -26,7 +26,7 @@ class CounterClockTest : public ::testing::Test {
   nanoseconds error() {
     const auto time = clock_.time_at(count_);
     reads_ += time ? 0 : 1;
-    return (time ? *time : clock_.take({count_, time_})) - time_;
+    return (time ? *time : clock_.take({count_, time_, count_ + 100})) - time_;
   }
   void find_rate() {
     for (int i = 0; i < 4; ++i) {
@@ -101,8 +101,41 @@ TEST_F(CounterClockTest, DoesNotGoBackByInexactReadings) {
   pass(microseconds(5));
   const auto time = clock_.time_at(count_);
   ASSERT_TRUE(time);
-  EXPECT_EQ(clock_.in_order(*time - microseconds(2)), *time);
-  EXPECT_EQ(clock_.in_order(*time - milliseconds(2)), *time - milliseconds(2));  // It was set.
+  const auto taken = [&](nanoseconds back) {
+    return clock_.take({count_, *time - back, count_ + 100});
+  };
+  EXPECT_EQ(taken(microseconds(2)), *time);
+  EXPECT_EQ(taken(milliseconds(2)), *time - milliseconds(2));  // It was set.
+}
+
+TEST_F(CounterClockTest, AReadingThatWasInterruptedIsNotContinued) {
+  find_rate();
+  pass(microseconds(1'500));
+  EXPECT_EQ(clock_.take({count_, time_ + milliseconds(2), count_ + 4'000'000}),
+            time_ + milliseconds(2));
+  pass(milliseconds(2));
+  for (int i = 0; i < 100; ++i) {
+    pass(microseconds(10));
+    EXPECT_LE(std::chrono::abs(error()), nanoseconds(1)) << i;
+  }
+}
+
+TEST_F(CounterClockTest, TheFirstReadingGivesNoRate) {
+  count_ = 1'000'000'000'000'000;  // After some days.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(error().count(), 0) << i;
+    pass(nanoseconds(100));
+  }
+}
+
+TEST_F(CounterClockTest, ACounterThatGoesBackGivesNoRate) {
+  error();
+  pass(microseconds(600));
+  count_ -= 4'000'000;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LT(std::chrono::abs(error()), microseconds(1)) << i;
+    pass(microseconds(5));
+  }
 }
 
 TEST_F(CounterClockTest, ACounterThatGoesBackIsNotTrusted) {

@@ -31,9 +31,7 @@ CounterClock::Time counted_time(CounterClock& clock) {
   const std::uint64_t count = __rdtsc();
   if (const auto time = clock.time_at(count)) return *time;
   const auto time = system_time();
-  // If it is later by more, the thread was interrupted between the readings.
-  constexpr std::uint64_t kTogether = 1000;
-  return __rdtsc() - count < kTogether ? clock.take({count, time}) : clock.in_order(time);
+  return clock.take({.count = count, .time = time, .count_after = __rdtsc()});
 }
 
 #endif

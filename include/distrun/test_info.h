@@ -46,7 +46,7 @@ struct TestNeeds {
   // The ranks that must die in the test, and how each of them must end.
   std::map<int, ProcessEnd> expected_ends = {};
 
-  bool operator==(const TestNeeds&) const = default;
+  bool operator==(const TestNeeds&) const = default;  // True if every need is the same.
 };
 
 // A test.

@@ -473,7 +473,9 @@ void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& 
   facts.bytes = size_of_each(inputs, outputs);
   const auto mine_at = static_cast<std::size_t>(me());
   const auto count = static_cast<std::size_t>(ranks());
-  const bool may_read = !do_overlap(inputs, outputs);  // Otherwise this rank changes its inputs.
+  const bool has_table = sends_table(facts);
+  // Otherwise this rank changes its inputs.
+  const bool may_read = has_table && !do_overlap(inputs, outputs);
   Amounts amounts;
   bool has_read = true;
   std::size_t done = 0;
@@ -485,10 +487,9 @@ void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& 
       return done < part.bytes && !is_read(part) ? std::min(share, part.bytes - done) : 0;
     };
     std::byte* slot = begin_phase(facts, watch);
-    const bool has_table = is_first && sends_table(facts);
     for (std::size_t to = 0; to < count; ++to) {
       const Remote its = remote(inputs[to], may_read);
-      if (has_table) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
+      if (has_table && is_first) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));
       if (to == mine_at) continue;
       copy_bytes(slot + (has_table ? table : 0) + to * share, inputs[to].data + done, size_of(its));
     }
@@ -507,7 +508,7 @@ void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& 
       if (is_first && is_read(its)) {
         has_read = has_read && peers_.read(from, its.address, outputs[at].data, its.bytes);
       }
-      const std::size_t before = is_first && sends_table(phases_.facts(from)) ? table : 0;
+      const std::size_t before = sends_table(phases_.facts(from)) ? table : 0;
       copy_bytes(outputs[at].data + done, phases_.slot(from) + before + mine_at * share,
                  size_of(its));
     }

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include <sched.h>
-
 #include "backends/shm/host/futex.h"
 #include "backends/shm/host/text_of.h"
 
@@ -115,9 +113,9 @@ void Mailbox::wait(Message& message, Clock::time_point deadline) {
   message.begun_ = Clock::now();
   message.deadline_ = deadline;
   ++waiting_;
-  Driving driving;
+  Patience patience(policy_);
   while (!message.is_complete_) {
-    drive_once(lock, driving);
+    drive_once(lock, patience);
     tell_finished(lock);
   }
   --waiting_;
@@ -151,30 +149,20 @@ void Mailbox::help() {
       continue;
     }
     looks = kLooksBeforeSleep;
-    Driving driving{.spins = false};
+    Patience none({});
     while (under_way_ > 0 && waiting_ == 0 && !is_closed_) {
-      drive_once(lock, driving);
+      drive_once(lock, none);
       tell_finished(lock);
     }
   }
 }
 
-void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Driving& driving) {
-  if (move_or_fail()) {
-    if (driving.spins) driving.looks = driving.yields = 0;
-    return;
-  }
-  if (driving.spins && (driving.looks < policy_.looks || driving.yields < policy_.yields)) {
-    const bool is_looking = driving.looks < policy_.looks;
-    ++(is_looking ? driving.looks : driving.yields);
+void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Patience& patience) {
+  if (move_or_fail()) return patience.begin();
+  if (!patience.is_over()) {
     lock.unlock();
-    if (is_looking) {
-      pause_briefly();
-    } else {
-      ::sched_yield();
-    }
-    lock.lock();
-    return;
+    patience.pause();
+    return lock.lock();
   }
   auto& bell = ranks_.memory(ranks_.me()).bell.word;
   const std::uint32_t seen = bell.fetch_or(kHasSleeper, std::memory_order_acq_rel) | kHasSleeper;

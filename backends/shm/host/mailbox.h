@@ -120,13 +120,6 @@ class Mailbox {
     MessagePtr message;
     std::exception_ptr error;
   };
-  // How long a thread has found nothing to move.
-  struct Driving {
-    bool spins = true;
-    int looks = 0;
-    int yields = 0;
-  };
-
   // These require the mutex. Those that move return whether anything moved.
   bool move();
   bool move_or_fail();
@@ -145,7 +138,7 @@ class Mailbox {
 
   // These let go of the lock meanwhile. The first calls done().
   void tell_finished(std::unique_lock<std::mutex>& lock);
-  void drive_once(std::unique_lock<std::mutex>& lock, Driving& driving);
+  void drive_once(std::unique_lock<std::mutex>& lock, Patience& patience);
 
   void ring_bell_of(int rank) const;
   void help();

@@ -97,12 +97,11 @@ class MemoryOrderTest : public ::testing::TestWithParam<Waiting> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    All, MemoryOrderTest,
-    ::testing::Values(Waiting{"sleeps", {.looks = 0, .yields = 0}},
-                      Waiting{"yields", {.looks = 0, .yields = 1000, .idle_yields = 1000}},
-                      Waiting{"looks", {.looks = 100'000, .yields = 0}}),
-    [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, MemoryOrderTest,
+                         ::testing::Values(Waiting{"sleeps", {.looks = 0, .yields = 0}},
+                                           Waiting{"yields", {.looks = 0, .yields = 1000}},
+                                           Waiting{"looks", {.looks = 100'000, .yields = 0}}),
+                         [](const auto& each) { return each.param.name; });
 
 // Chunks of one page, so that slots are used again and again.
 TEST_P(MemoryOrderTest, CollectivesSeeWhatOtherRanksWrote) {

@@ -1,10 +1,7 @@
 #include "backends/shm/host/phases.h"
 
 #include <atomic>
-#include <chrono>
 #include <utility>
-
-#include <sched.h>
 
 #include "backends/shm/host/futex.h"
 
@@ -17,20 +14,7 @@ bool has_reached(std::uint32_t word, std::uint32_t phase) {
   return static_cast<std::int32_t>(word - phase) >= 0;
 }
 
-// Whether any did: a yield without one takes less time.
-bool let_others_run() {
-  constexpr std::chrono::microseconds kAlone(1);
-  const auto begin = std::chrono::steady_clock::now();
-  ::sched_yield();
-  return std::chrono::steady_clock::now() - begin > kAlone;
-}
-
 }  // namespace
-
-WaitPolicy wait_policy(int ranks, int cpus) {
-  if (ranks <= cpus) return {.looks = 2000, .yields = 50, .idle_yields = 50};
-  return {.looks = 2, .yields = 200, .idle_yields = 20};
-}
 
 Phases::Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank,
                WaitPolicy policy)
@@ -58,15 +42,9 @@ bool Phases::has_published(int rank) const {
 }
 
 void Phases::wait_for(int rank, Watch& watch) {
-  for (int look = 0; look < policy_.looks; ++look) {
+  for (Patience patience(policy_); !patience.is_over(); patience.pause()) {
     if (has_published(rank)) return;
-    pause_briefly();
-  }
-  watch.waits();
-  int idle = 0;
-  for (int yield = 0; yield < policy_.yields && idle < policy_.idle_yields; ++yield) {
-    if (has_published(rank)) return;
-    idle = let_others_run() ? 0 : idle + 1;
+    if (patience.yields_next()) watch.waits();
   }
   auto& word = cell(rank).word;
   for (;;) {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/shm/host/patience.h"
 #include "backends/shm/host/rank_memory.h"
 
 namespace distrun::shm {
@@ -61,17 +62,6 @@ class ForwardingWatch : public Watch {
  private:
   Watch& watch_;
 };
-
-struct WaitPolicy {
-  int looks = 0;   // How often to look at a flag without a pause in between.
-  int yields = 0;  // How often to let other threads run and look again.
-  // After so many yields in a row in which no other thread ran, to sleep. sched_yield(2) only lets
-  // threads of the same session run, if the scheduler groups threads by sessions (sched(7),
-  // autogroup), as those of ranks are.
-  int idle_yields = 0;
-};
-// For ranks that may run on `cpus` CPUs.
-WaitPolicy wait_policy(int ranks, int cpus);
 
 class Phases {
  public:

@@ -30,7 +30,7 @@ using ::testing::IsEmpty;
 
 constexpr WaitPolicy kSleepsAtOnce{.looks = 0, .yields = 0};
 constexpr WaitPolicy kLooks{.looks = 1'000'000, .yields = 0};
-constexpr WaitPolicy kYields{.looks = 0, .yields = 1'000'000, .idle_yields = 1'000'000};
+constexpr WaitPolicy kYields{.looks = 0, .yields = 1'000'000};
 
 MemorySizes sizes_for(int ranks, std::size_t ring_bytes = kLineBytes) {
   return {.ranks = ranks, .slot_bytes = 2 * kLineBytes, .ring_bytes = ring_bytes};
