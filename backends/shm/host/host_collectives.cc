@@ -74,14 +74,6 @@ CallFacts HostCollectives::facts_of(CallKind kind, std::size_t count, const Redu
   return facts;
 }
 
-std::byte* HostCollectives::begin_phase(const CallFacts& facts, Watch& watch) {
-  if (std::exchange(has_uncompared_, false)) {
-    phases_.wait_for_all(watch);
-    compare_with_all();
-  }
-  return phases_.begin(facts, watch);
-}
-
 void HostCollectives::wait_and_compare(Watch& watch) {
   phases_.wait_for_all(watch);
   compare_with_all();
@@ -91,12 +83,13 @@ void HostCollectives::wait_for_root_and_compare(int root, Watch& watch) {
   if (me() != root) {
     phases_.wait_for(root, watch);
     compare_with(root);
-  } else {  // If another rank believes that it is the root, one of them notices, or both.
+  } else {
+    // If another rank believes that it is the root, one of them notices, or both.
+    full_fence();
     for (int rank = 0; rank < ranks(); ++rank) {
       if (phases_.has_published(rank)) compare_with(rank);
     }
   }
-  has_uncompared_ = true;
 }
 
 void HostCollectives::compare_with_all() const {
@@ -121,7 +114,7 @@ void HostCollectives::meet(Watch& watch) {
   const std::uint64_t mark =
       static_cast<std::uint64_t>(now) ^ (static_cast<std::uint64_t>(::getpid()) << 40);
   const Remote mine{.bytes = mark, .address = reinterpret_cast<std::uintptr_t>(&mark)};
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish(watch);
   wait_and_compare(watch);
@@ -135,7 +128,7 @@ void HostCollectives::meet(Watch& watch) {
 }
 
 bool HostCollectives::do_all(bool does_mine, const CallFacts& facts, Watch& watch) {
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   *phases_.inline_bytes() = std::byte{does_mine};
   phases_.publish(watch);
   phases_.wait_for_all(watch);
@@ -162,6 +155,16 @@ bool HostCollectives::end_reads(bool has_read, const CallFacts& facts, Watch& wa
   return can_read_;
 }
 
+std::byte* HostCollectives::room_for(std::size_t bytes, Watch& watch) {
+  if (bytes <= kInlineBytes) return phases_.inline_bytes();
+  return bytes <= kSmallBytes ? phases_.small_slot() : phases_.take_slot(watch);
+}
+
+HostCollectives::Const HostCollectives::data_of(int rank, std::size_t bytes) const {
+  if (bytes <= kInlineBytes) return phases_.inline_bytes(rank);
+  return bytes <= kSmallBytes ? phases_.small_slot(rank) : phases_.slot(rank);
+}
+
 HostCollectives::Range HostCollectives::part_of(std::size_t chunk, std::size_t element_bytes,
                                                 int rank) const {
   const std::size_t per_line = kLineBytes / element_bytes;
@@ -174,7 +177,7 @@ std::size_t HostCollectives::share_bytes() const {
 }
 
 void HostCollectives::compare(const CallFacts& facts, Watch& watch) {
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   phases_.publish(watch);
   wait_and_compare(watch);
 }
@@ -202,15 +205,15 @@ void HostCollectives::broadcast(std::byte* data, std::size_t bytes, int root, Wa
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
-    std::byte* slot = begin_phase(facts, watch);
-    if (me() == root) copy_bytes(slot, data + done, size);
+    phases_.begin(facts, watch);
+    if (me() == root) copy_bytes(room_for(size, watch), data + done, size);
     phases_.publish(watch);
     if (done == 0) {
       wait_for_root_and_compare(root, watch);
-    } else {
+    } else if (me() != root) {
       phases_.wait_for(root, watch);
     }
-    if (me() != root) copy_bytes(data + done, phases_.slot(root), size);
+    if (me() != root) copy_bytes(data + done, data_of(root, size), size);
     done += size;
   } while (done < bytes);
 }
@@ -230,8 +233,8 @@ void HostCollectives::all_reduce(std::byte* data, std::size_t count, const Reduc
 void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                                          const CallFacts& facts, Watch& watch) {
   const bool is_inline = facts.bytes <= kInlineBytes;
-  std::byte* slot = begin_phase(facts, watch);
-  copy_bytes(is_inline ? phases_.inline_bytes() : slot, data, facts.bytes);
+  phases_.begin(facts, watch);
+  copy_bytes(is_inline ? phases_.inline_bytes() : phases_.take_slot(watch), data, facts.bytes);
   phases_.publish(watch);
   wait_and_compare(watch);
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -243,7 +246,7 @@ void HostCollectives::all_reduce_at_once(std::byte* data, std::size_t count, con
 
 bool HostCollectives::find_in_place(std::byte* data, const CallFacts& facts, Watch& watch) {
   const BlockPlace mine = blocks_.place_of(data, facts.bytes);
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish(watch);
   wait_and_compare(watch);
@@ -295,7 +298,7 @@ void HostCollectives::reduce_in_place(std::size_t count, const Reducing& how,
     for (std::byte* theirs : in_place_) copy_bytes(theirs + begin, result, some * element_bytes);
     done += some;
   }
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   phases_.publish(watch);
   phases_.wait_for_all(watch);
 }
@@ -310,7 +313,8 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
     const std::size_t chunk = std::min(chunk_elements, count - done);
     const Const begin = data + done * element_bytes;
     const Range mine = part_of(chunk, element_bytes, me());
-    std::byte* slot = begin_phase(facts, watch);
+    phases_.begin(facts, watch);
+    std::byte* slot = phases_.take_slot(watch);
     // Nobody else reads this rank's part.
     const std::size_t after = mine.begin + mine.size;
     copy_bytes(slot, begin, mine.begin * element_bytes);
@@ -327,7 +331,8 @@ void HostCollectives::reduce_by_parts(Const data, std::size_t count, const Reduc
       sources_[static_cast<std::size_t>(rank)] = chunk_of_rank + mine.begin * element_bytes;
     }
     // Slots of the last phase keep their data during this one.
-    std::byte* result = begin_phase(facts, watch);
+    phases_.begin(facts, watch);
+    std::byte* result = phases_.take_slot(watch);
     shm::reduce(how, sources_.data(), ranks(), mine.size, result);
     phases_.publish(watch);
     for (int i = 0; i < ranks(); ++i) {
@@ -356,7 +361,8 @@ void HostCollectives::all_gather(Const mine, Outputs outputs, std::size_t bytes,
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
-    copy_bytes(begin_phase(facts, watch), mine + done, size);
+    phases_.begin(facts, watch);
+    copy_bytes(phases_.take_slot(watch), mine + done, size);
     phases_.publish(watch);
     if (done == 0) wait_and_compare(watch);
     for (int i = 0; i < ranks(); ++i) {
@@ -372,7 +378,7 @@ void HostCollectives::all_gather(Const mine, Outputs outputs, std::size_t bytes,
 bool HostCollectives::all_gather_by_reads(Const mine, Outputs outputs, const CallFacts& facts,
                                           Watch& watch) {
   const Remote its = remote({mine, facts.bytes}, /*may_read=*/true);
-  begin_phase(facts, watch);
+  phases_.begin(facts, watch);
   std::memcpy(phases_.inline_bytes(), &its, sizeof(its));
   phases_.publish(watch);
   wait_and_compare(watch);
@@ -396,8 +402,8 @@ void HostCollectives::gather(Const mine, Outputs outputs, std::size_t bytes, int
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
-    std::byte* slot = begin_phase(facts, watch);
-    if (me() != root) copy_bytes(slot, mine + done, size);
+    phases_.begin(facts, watch);
+    if (me() != root) copy_bytes(phases_.take_slot(watch), mine + done, size);
     phases_.publish(watch);
     if (done == 0) wait_and_compare(watch);
     for (int rank = 0; rank < ranks() && me() == root; ++rank) {
@@ -418,7 +424,8 @@ void HostCollectives::scatter(Inputs inputs, std::byte* mine, std::size_t bytes,
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(share, bytes - done);
-    std::byte* slot = begin_phase(facts, watch);
+    phases_.begin(facts, watch);
+    std::byte* slot = me() == root ? phases_.take_slot(watch) : nullptr;
     for (int rank = 0; rank < ranks() && me() == root; ++rank) {
       const auto index = static_cast<std::size_t>(rank);
       if (rank != root) copy_bytes(slot + index * share, inputs[index] + done, size);
@@ -426,7 +433,7 @@ void HostCollectives::scatter(Inputs inputs, std::byte* mine, std::size_t bytes,
     phases_.publish(watch);
     if (done == 0) {
       wait_for_root_and_compare(root, watch);
-    } else {
+    } else if (me() != root) {
       phases_.wait_for(root, watch);
     }
     const auto index = static_cast<std::size_t>(me());
@@ -444,7 +451,8 @@ void HostCollectives::reduce_scatter(Inputs inputs, std::byte* mine, std::size_t
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(share, facts.bytes - done);
-    std::byte* slot = begin_phase(facts, watch);
+    phases_.begin(facts, watch);
+    std::byte* slot = phases_.take_slot(watch);
     for (int rank = 0; rank < ranks(); ++rank) {
       const auto index = static_cast<std::size_t>(rank);
       if (rank != me()) copy_bytes(slot + index * share, inputs[index] + done, size);
@@ -486,7 +494,8 @@ void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& 
     const auto size_of = [&](const Remote& part) {
       return done < part.bytes && !is_read(part) ? std::min(share, part.bytes - done) : 0;
     };
-    std::byte* slot = begin_phase(facts, watch);
+    phases_.begin(facts, watch);
+    std::byte* slot = phases_.take_slot(watch);
     for (std::size_t to = 0; to < count; ++to) {
       const Remote its = remote(inputs[to], may_read);
       if (has_table && is_first) std::memcpy(slot + to * sizeof(its), &its, sizeof(its));

@@ -83,15 +83,16 @@ class HostCollectives : public Collectives {
   CallFacts facts_of(CallKind kind);
   CallFacts facts_of(CallKind kind, std::size_t count, const Reducing& how);
   void compare(const CallFacts& facts, Watch& watch);
-  // Begins a phase, and returns this rank's slot.
-  std::byte* begin_phase(const CallFacts& facts, Watch& watch);
   // After the first phase of a call is published.
   void wait_and_compare(Watch& watch);
-  // For a call in which only the root's data are read: the other ranks' calls are compared at
-  // the start of the next phase.
+  // For a call in which only the root's data are read, and the root waits for nobody. If calls
+  // differ, some rank notices, and the others learn it when they wait for that rank.
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;
+  // Where a phase has a root's data, by their size.
+  std::byte* room_for(std::size_t bytes, Watch& watch);
+  Const data_of(int rank, std::size_t bytes) const;
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
                           const CallFacts& facts, Watch& watch);
   // Finds the data of all ranks, if they are in a block on each.
@@ -147,7 +148,6 @@ class HostCollectives : public Collectives {
   const PeerMemory& peers_;
   const bool have_cpus_;
   bool can_read_ = false;             // All ranks can; known to all.
-  bool has_uncompared_ = false;       // Calls of ranks, in this phase.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::vector<Remote> received_;      // By the running all_to_all, from each rank.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <latch>
 #include <string>
 #include <vector>
@@ -29,6 +30,41 @@ TEST_F(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
       });
     }
   });
+}
+
+// The other ranks begin only when the root has made all of its calls.
+TEST_F(HostCollectivesTest, ABroadcastsRootDoesNotWaitForAsManyCallsAsItHasCells) {
+  std::latch has_sent(1);
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    if (rank != 0) has_sent.wait();
+    for (int call = 0; call < static_cast<int>(kCells) - 1; ++call) {
+      const std::size_t bytes = call % 2 == 0 ? kInlineBytes : kSmallBytes;
+      Bytes data = bytes_of_rank(rank, call, bytes);
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), bytes, 0, watch);
+      });
+      EXPECT_EQ(data, bytes_of_rank(0, call, bytes)) << "call " << call;
+    }
+    has_sent.count_down(rank == 0 ? 1 : 0);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST_F(HostCollectivesTest, BroadcastsOfRootsThatRunAheadArriveInOrder) {
+  constexpr int kCalls = 10 * static_cast<int>(kCells);
+  constexpr std::size_t kSizes[] = {0, 4, kInlineBytes, 100, kSmallBytes, kSmallBytes + 1};
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    for (int call = 0; call < 3 * kCalls; ++call) {
+      const int root = call / kCalls;
+      const std::size_t bytes = kSizes[static_cast<std::size_t>(call / 5) % std::size(kSizes)];
+      Bytes data = bytes_of_rank(rank, call, bytes);
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), bytes, root, watch);
+      });
+      ASSERT_EQ(data, bytes_of_rank(root, call, bytes)) << "call " << call;
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
 }
 
 TEST_F(HostCollectivesTest, AllReduceSumsOnAllRanks) {

@@ -23,7 +23,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Each;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Lt;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
@@ -87,7 +89,7 @@ TEST(HostErrorsTest, DifferentSizesAreAnErrorOnAllRanks) {
 }
 
 // Rank 1 calls only when the root's call has ended.
-TEST(HostErrorsTest, ABroadcastsRootDoesNotWaitAndItsNextCallComparesTheLastOne) {
+TEST(HostErrorsTest, ABroadcastsRootDoesNotWaitAndLearnsLaterThatCallsDiffer) {
   std::latch has_sent(1);
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
     Bytes data(8);
@@ -117,8 +119,28 @@ TEST(HostErrorsTest, TwoRanksThatBelieveToBeTheRootOfABroadcastDiffer) {
   EXPECT_THAT(errors[1], AllOf(HasSubstr("root 0"), HasSubstr("root 1")));
 }
 
+// The root is many calls ahead, and fails when it has to wait.
+TEST(HostErrorsTest, ARootThatIsAheadGetsTheErrorOfACallBefore) {
+  std::latch has_sent(1);
+  int calls_of_root = 0;
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes data(8);
+    for (int call = 0; call < 3 * static_cast<int>(kCells); ++call) {
+      if (rank == 1) has_sent.wait();
+      const std::size_t bytes = rank == 1 && call == 4 ? 4 : 8;
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), bytes, 0, watch);
+      });
+      if (rank == 0 && ++calls_of_root == 10) has_sent.count_down();
+    }
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("call 6, broadcast of 8 bytes"),
+                                 HasSubstr("call 6, broadcast of 4 bytes"))));
+  EXPECT_THAT(calls_of_root, AllOf(Ge(10), Lt(5 + static_cast<int>(kCells))));
+}
+
 // The root and rank 2 agree, and rank 2 does not wait for rank 1.
-TEST(HostErrorsTest, RanksThatReceiveABroadcastCompareTheOthersInTheirNextCall) {
+TEST(HostErrorsTest, RanksThatReceiveABroadcastLearnInTheirNextCallThatAnotherRankDiffers) {
   std::latch has_received(1);
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
     Bytes data = bytes_of_rank(rank, 0, 8);

@@ -76,8 +76,9 @@ struct Waiting {
 class MemoryOrderTest : public ::testing::TestWithParam<Waiting> {
  protected:
   static constexpr int kRanks = 3;
+  // Few cells, so that they are used again and again, too.
   static constexpr MemorySizes kSizes{
-      .ranks = kRanks, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes};
+      .ranks = kRanks, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes, .cells = 4};
 
   static void run(const std::function<void(Rank&, int)>& act) {
     std::vector<RankRegion> regions;
@@ -110,7 +111,7 @@ TEST_P(MemoryOrderTest, CollectivesSeeWhatOtherRanksWrote) {
     std::mt19937 random(7);
     for (std::int32_t time = 0; time < 300; ++time) {
       const std::size_t count = random() % 3000;
-      const auto kind = random() % 4;
+      const auto kind = random() % 5;
       std::vector<std::int32_t> values(count, rank + time);
       auto* bytes = reinterpret_cast<std::byte*>(values.data());
       const std::size_t size = count * sizeof(std::int32_t);
@@ -130,8 +131,15 @@ TEST_P(MemoryOrderTest, CollectivesSeeWhatOtherRanksWrote) {
           ASSERT_EQ(all[static_cast<std::size_t>(from)],
                     std::vector<std::int32_t>(count, from + time));
         }
-      } else {
+      } else if (kind == 3) {
         mine.collectives.barrier(watch);
+      } else {  // The root runs ahead.
+        for (std::int32_t i = 0; i < 10; ++i) {
+          std::vector<std::int32_t> few(1 + count % 20, rank + i);
+          mine.collectives.broadcast(reinterpret_cast<std::byte*>(few.data()),
+                                     few.size() * sizeof(std::int32_t), time % kRanks, watch);
+          ASSERT_EQ(few, std::vector<std::int32_t>(few.size(), time % kRanks + i));
+        }
       }
     }
   });

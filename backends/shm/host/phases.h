@@ -1,7 +1,8 @@
 // The phases of a group's collectives: a rank publishes what it wrote, and waits for the others.
 //
 //     Phases phases(memories, sizes, rank, wait_policy(ranks, cpus));
-//     std::memcpy(phases.begin(facts, watch), mine, bytes);  // The slot of the next phase.
+//     phases.begin(facts, watch);
+//     std::memcpy(phases.take_slot(watch), mine, bytes);
 //     phases.publish(watch);
 //     phases.wait_for_all(watch);
 //     … phases.slot(peer) …                                  // Until the next publish().
@@ -10,12 +11,16 @@
 // publishes; ranks beyond the number of CPUs stay fast that way, and waiting ranks burn no CPU.
 // While it sleeps, it asks the Watch several times a second whether to go on.
 //
+// A rank that reads nothing of the others may be ahead of them, by one phase less than it has
+// cells. Then it waits until half of the cells are free, so that it need not wait again at once.
+//
 // Memory order: publish() releases what the rank wrote, and a wait acquires it. Whoever goes to
 // sleep and whoever publishes both update the sleepers' word: either the publisher finds the
 // sleeper, or the sleeper finds the phase. Nothing else orders the ranks. Thread safety: one thread
 // at a time.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -67,23 +72,29 @@ class Phases {
  public:
   Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank, WaitPolicy policy);
 
-  // Begins the next phase and returns this rank's slot. Waits until no rank reads what it
-  // contained.
-  std::byte* begin(const CallFacts& facts, Watch& watch);
-  // This rank's bytes in its cell, of the current phase.
-  std::byte* inline_bytes() { return cell(rank_).bytes.data(); }
+  // Begins the next phase.
+  void begin(const CallFacts& facts, Watch& watch);
+  // Where this rank may write in the phase: kInlineBytes, kSmallBytes, or slot_bytes(), for which
+  // it waits until no rank reads what they contained.
+  std::byte* inline_bytes() { return cell(rank_, phase_).bytes.data(); }
+  std::byte* small_slot() { return small_slot_of(memory(rank_), phase_, sizes_); }
+  std::byte* take_slot(Watch& watch);
   // Also calls watch.published().
   void publish(Watch& watch);
 
   // Waits until the rank has published the phase.
-  void wait_for(int rank, Watch& watch);
-  void wait_for_all(Watch& watch);
+  void wait_for(int rank, Watch& watch) { wait_for(rank, phase_, watch); }
+  void wait_for_all(Watch& watch) { wait_for_all(phase_, watch); }
+  // While a function of this class waits: whether the rank has published what it waits for.
   bool has_published(int rank) const;
 
   // Published by the rank. Valid after a wait for it, until this rank's next publish().
-  const CallFacts& facts(int rank) const { return cell(rank).facts; }
   const std::byte* slot(int rank) const { return slot_of(memory(rank), phase_, sizes_); }
-  const std::byte* inline_bytes(int rank) const { return cell(rank).bytes.data(); }
+  const std::byte* small_slot(int rank) const {
+    return small_slot_of(memory(rank), phase_, sizes_);
+  }
+  const std::byte* inline_bytes(int rank) const { return cell(rank, phase_).bytes.data(); }
+  const CallFacts& facts(int rank) const { return cell(rank, phase_).facts; }
 
   int rank() const { return rank_; }
   int ranks() const { return static_cast<int>(memories_.size()); }
@@ -94,17 +105,25 @@ class Phases {
 
  private:
   RankMemory& memory(int rank) const { return *memories_[static_cast<std::size_t>(rank)]; }
-  Cell& cell(int rank) const { return memory(rank).cells[phase_ % 2]; }
-  std::atomic<std::uint32_t>& sleepers(int rank) const {
-    return memory(rank).sleepers[phase_ % 2].word;
-  }
+  std::size_t index_of(std::uint32_t phase) const { return phase & (sizes_.cells - 1); }
+  Cell& cell(int rank, std::uint32_t phase) const { return memory(rank).cells[index_of(phase)]; }
+  void wait_for(int rank, std::uint32_t phase, Watch& watch);
+  void wait_for_all(std::uint32_t phase, Watch& watch);
+  bool has_published(int rank, std::uint32_t phase) const;
 
   const std::vector<RankMemory*> memories_;
   const int rank_;
   const WaitPolicy policy_;
   const MemorySizes sizes_;
   std::uint32_t phase_ = 0;
-  bool has_seen_all_ = true;  // In this phase.
+  std::uint32_t awaited_ = 0;   // By the wait that runs, or else phase_.
+  std::uint32_t seen_all_ = 0;  // The last phase in which every rank was seen.
+  // Of this rank.
+  struct Slot {
+    std::uint32_t taken_in = 0;
+    bool may_be_read = false;
+  };
+  std::array<Slot, 2> slots_;
 };
 
 }  // namespace distrun::shm

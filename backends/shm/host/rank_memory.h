@@ -1,12 +1,15 @@
 // The memory by which the ranks of one host exchange data: each rank has one file in memory, which
 // all of them map. This header says what lies where in it; it depends on nothing but the machine.
 //
-//     | heading | bell | cells 0, 1 | sleepers 0, 1 | slots 0, 1 | ring for rank 0, 1, … |
+//     | heading | bell | sleepers | cells | slots 0, 1 | small slots | ring for rank 0, 1, … |
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
-// writes only its cell and its slot number k % 2, and publishes them by storing k in the cell. It
-// may write them again in phase k + 2: by then it has seen every other rank in phase k + 1, so none
-// of them still reads what belongs to phase k (phases.h).
+// writes only its cell, and perhaps a slot, and publishes them by storing k in the cell.
+//
+// A rank uses its cells, slots and small slots in turns. Whoever publishes phase k + 1 no longer
+// reads what others published in phase k, so a rank may write it again when it has seen every other
+// rank in phase k + 1. Because it has many cells and small slots, a rank that only sends a few
+// bytes may be many phases ahead of the others (phases.h).
 //
 // Messages from one rank to another pass through the receiver's ring for the sender (mailbox.h).
 //
@@ -50,10 +53,9 @@ static_assert(sizeof(CallFacts) == 24);
 static_assert(offsetof(Cell, bytes) + kInlineBytes <= kLineBytes);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// Of a cell. In a line of its own, which stays with the rank as long as nobody sleeps.
-struct alignas(kApartBytes) Sleepers {
-  std::atomic<std::uint32_t> word = 0;  // 1: some rank sleeps until the cell's word changes.
-};
+// The number of cells of a rank, and of small slots.
+inline constexpr std::size_t kCells = 64;
+inline constexpr std::size_t kSmallBytes = 4096;  // Of a small slot.
 
 enum class RankState : std::uint32_t {
   kAlive,
@@ -70,7 +72,7 @@ struct alignas(kApartBytes) Heading {
   std::uint32_t version = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t cells = 0;
   std::uint64_t slot_bytes = 0;
   std::uint64_t ring_bytes = 0;
   // The CPUs that the rank may use, a bit for each. Written before other ranks map the memory.
@@ -81,7 +83,7 @@ struct alignas(kApartBytes) Heading {
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 5;
+inline constexpr std::uint32_t kRankMemoryVersion = 6;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {
@@ -92,8 +94,10 @@ struct alignas(kApartBytes) Bell {
 struct RankMemory {
   Heading heading;
   Bell bell;
-  std::array<Cell, 2> cells;
-  std::array<Sleepers, 2> sleepers;
+  // Of each cell; 1: some rank sleeps until the cell's word changes. In lines of their own, which
+  // stay with the rank as long as nobody sleeps.
+  alignas(kApartBytes) std::array<std::atomic<std::uint32_t>, kCells> sleepers{};
+  std::array<Cell, kCells> cells;
 };
 
 // Bytes from one rank to another, counted from the first.
@@ -103,21 +107,28 @@ struct Ring {
 };
 
 inline constexpr std::size_t kPageBytes = 4096;
-static_assert(sizeof(RankMemory) <= kPageBytes);
+inline constexpr std::size_t kFirstBytes = 3 * kPageBytes;
+static_assert(sizeof(RankMemory) <= kFirstBytes);
 
 // Which all ranks of a group know.
 struct MemorySizes {
   int ranks = 1;
-  std::size_t slot_bytes = 0;  // A multiple of a page.
-  std::size_t ring_bytes = 0;  // A power of two, and a multiple of a page.
+  std::size_t slot_bytes = 0;    // A multiple of a page.
+  std::size_t ring_bytes = 0;    // A power of two, and a multiple of a page.
+  std::uint32_t cells = kCells;  // At most that, and a power of two.
 
-  std::size_t with_slots() const { return kPageBytes + 2 * slot_bytes; }
+  std::size_t with_large_slots() const { return kFirstBytes + 2 * slot_bytes; }
+  std::size_t with_slots() const { return with_large_slots() + cells * kSmallBytes; }
   std::size_t ring_stride() const { return kPageBytes + ring_bytes; }
   std::size_t all() const { return with_slots() + static_cast<std::size_t>(ranks) * ring_stride(); }
 };
 
 inline std::byte* slot_of(RankMemory& memory, std::uint32_t phase, const MemorySizes& sizes) {
-  return reinterpret_cast<std::byte*>(&memory) + kPageBytes + (phase % 2) * sizes.slot_bytes;
+  return reinterpret_cast<std::byte*>(&memory) + kFirstBytes + (phase % 2) * sizes.slot_bytes;
+}
+inline std::byte* small_slot_of(RankMemory& memory, std::uint32_t phase, const MemorySizes& sizes) {
+  const std::size_t at = phase & (sizes.cells - 1);
+  return reinterpret_cast<std::byte*>(&memory) + sizes.with_large_slots() + at * kSmallBytes;
 }
 
 inline std::byte* ring_page(RankMemory& memory, int from, const MemorySizes& sizes) {

@@ -88,6 +88,7 @@ Result<RankRegion> RankRegion::create(int rank, const MemorySizes& sizes) {
   made->heading.version = kRankMemoryVersion;
   made->heading.rank = rank;
   made->heading.ranks = sizes.ranks;
+  made->heading.cells = sizes.cells;
   made->heading.slot_bytes = sizes.slot_bytes;
   made->heading.ring_bytes = sizes.ring_bytes;
   made->heading.cpus = words_of(usable_cpus());
@@ -113,8 +114,8 @@ Result<RankRegion> RankRegion::map(UniqueFd file, int rank, const MemorySizes& s
   if (its.magic != kRankMemoryMagic || its.version != kRankMemoryVersion) {
     return strange(rank, "in another format: do all ranks run the same version of distrun?");
   }
-  if (its.rank != rank || its.ranks != sizes.ranks || its.slot_bytes != sizes.slot_bytes ||
-      its.ring_bytes != sizes.ring_bytes) {
+  if (its.rank != rank || its.ranks != sizes.ranks || its.cells != sizes.cells ||
+      its.slot_bytes != sizes.slot_bytes || its.ring_bytes != sizes.ring_bytes) {
     return strange(rank, text_of("of rank ", its.rank, " of ", its.ranks, "; expected rank ", rank,
                                  " of ", sizes.ranks));
   }

@@ -43,10 +43,15 @@ TEST(RankRegionTest, ThePartsDoNotOverlapAndEndWithTheMemory) {
   const auto region = RankRegion::create(0, kSizes).value();
   RankMemory& memory = region.memory();
   auto* begin = reinterpret_cast<std::byte*>(&memory);
-  EXPECT_EQ(slot_of(memory, 0, kSizes) - begin, kPageBytes);
+  EXPECT_EQ(slot_of(memory, 0, kSizes) - begin, kFirstBytes);
   EXPECT_EQ(slot_of(memory, 1, kSizes) - slot_of(memory, 0, kSizes), kPageBytes);
   EXPECT_EQ(slot_of(memory, 2, kSizes), slot_of(memory, 0, kSizes));
-  EXPECT_EQ(reinterpret_cast<std::byte*>(&ring_of(memory, 0, kSizes)) - begin, 3 * kPageBytes);
+  EXPECT_EQ(small_slot_of(memory, 0, kSizes) - begin, kFirstBytes + 2 * kPageBytes);
+  EXPECT_EQ(small_slot_of(memory, 1, kSizes) - small_slot_of(memory, 0, kSizes), kSmallBytes);
+  EXPECT_EQ(small_slot_of(memory, kSizes.cells, kSizes), small_slot_of(memory, 0, kSizes));
+  EXPECT_EQ(reinterpret_cast<std::byte*>(&ring_of(memory, 0, kSizes)) -
+                small_slot_of(memory, kSizes.cells - 1, kSizes),
+            kSmallBytes);
   EXPECT_EQ(ring_data(memory, 2, kSizes) + kPageBytes - begin, kSizes.all());
 }
 
@@ -67,7 +72,7 @@ TEST(RankRegionTest, MemoryOfAnotherSizeIsRejected) {
   MemorySizes larger = kSizes;
   larger.ring_bytes *= 2;
   EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, larger),
-              EndsWith("bytes; expected at least 49152: do all ranks run the same version?"));
+              EndsWith("bytes; expected at least 319488: do all ranks run the same version?"));
 }
 
 TEST(RankRegionTest, MemoryInAnotherFormatIsRejected) {
@@ -93,7 +98,7 @@ TEST(RankRegionTest, ALimitOfFileSizesIsAnErrorAndNotASignal) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
-            "share 36864 bytes of memory: ftruncate: file too large: raise `ulimit -f`");
+            "share 307200 bytes of memory: ftruncate: file too large: raise `ulimit -f`");
 }
 
 TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
@@ -105,7 +110,7 @@ TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
-            "share 36864 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
+            "share 307200 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
 }
 
 // Made by a thread that is bound to the CPU.

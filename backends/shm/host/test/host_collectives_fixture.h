@@ -73,11 +73,12 @@ struct RunSize {
   std::size_t bytes;
 };
 
-// The sizes of a cell's bytes, of a slot and of a call that reduces at once, and their neighbours.
+// The sizes of a cell's bytes, of both kinds of slots and of a call that reduces at once, and their
+// neighbours.
 inline constexpr RunSize kRunSizes[] = {
-    {1, 40},      {2, 0},      {2, 4},       {2, 24}, {2, 28},    {2, 32768}, {2, 32772},
-    {2, 524288},  {2, 524292}, {2, 2097156}, {3, 0},  {3, 20},    {3, 100},   {3, 524292},
-    {3, 2000000}, {5, 60},     {5, 1048580}, {8, 8},  {8, 100000}};
+    {1, 40},    {2, 0},      {2, 4},       {2, 24},     {2, 28},      {2, 4096}, {2, 4100},
+    {2, 32768}, {2, 32772},  {2, 524288},  {2, 524292}, {2, 2097156}, {3, 0},    {3, 20},
+    {3, 100},   {3, 524292}, {3, 2000000}, {5, 60},     {5, 1048580}, {8, 8},    {8, 100000}};
 
 class HostCollectivesTest : public ::testing::Test {
  protected:

@@ -32,8 +32,12 @@ constexpr WaitPolicy kSleepsAtOnce{.looks = 0, .yields = 0};
 constexpr WaitPolicy kLooks{.looks = 1'000'000, .yields = 0};
 constexpr WaitPolicy kYields{.looks = 0, .yields = 1'000'000};
 
-MemorySizes sizes_for(int ranks, std::size_t ring_bytes = kLineBytes) {
-  return {.ranks = ranks, .slot_bytes = 2 * kLineBytes, .ring_bytes = ring_bytes};
+// So that the cells and slots are soon used again.
+constexpr std::uint32_t kFewCells = 2;
+
+MemorySizes sizes_for(int ranks, std::size_t ring_bytes = kLineBytes,
+                      std::uint32_t cells = kFewCells) {
+  return {.ranks = ranks, .slot_bytes = 2 * kLineBytes, .ring_bytes = ring_bytes, .cells = cells};
 }
 
 std::vector<RankMemory*> memories_of(Execution& execution, const MemorySizes& sizes) {
@@ -43,8 +47,10 @@ std::vector<RankMemory*> memories_of(Execution& execution, const MemorySizes& si
     all.push_back(memory);
     execution.name(&memory->heading.state, "state");
     execution.name(&memory->bell.word, "bell");
-    for (Cell& cell : memory->cells) execution.name(&cell.word, "word");
-    for (Sleepers& each : memory->sleepers) execution.name(&each.word, "sleepers");
+    for (std::uint32_t at = 0; at < sizes.cells; ++at) {
+      execution.name(&memory->cells[at].word, "word");
+      execution.name(&memory->sleepers[at], "sleepers");
+    }
     for (int from = 0; from < sizes.ranks; ++from) {
       execution.name(&ring_of(*memory, from, sizes).written, "written");
       execution.name(&ring_of(*memory, from, sizes).read, "read");
@@ -63,23 +69,27 @@ std::byte value_of(int rank, int phase) { return static_cast<std::byte>(rank * 1
 // A rank reads a phase of another.
 void check_phase(const Phases& phases, int rank, int phase) {
   require(*phases.slot(rank) == value_of(rank, phase), "a slot has the bytes of its phase");
+  require(*phases.small_slot(rank) == value_of(rank, phase),
+          "a small slot has the bytes of its phase");
   require(*phases.inline_bytes(rank) == value_of(rank, phase), "a cell has the bytes of its phase");
   require(phases.facts(rank).bytes == static_cast<std::uint64_t>(phase),
           "a cell has the facts of its phase");
 }
 
 void begin_phase(Phases& phases, int phase, Watch& watch) {
-  std::byte* slot = phases.begin({.bytes = static_cast<std::uint64_t>(phase)}, watch);
-  *slot = value_of(phases.rank(), phase);
+  phases.begin({.bytes = static_cast<std::uint64_t>(phase)}, watch);
+  *phases.take_slot(watch) = value_of(phases.rank(), phase);
+  *phases.small_slot() = value_of(phases.rank(), phase);
   *phases.inline_bytes() = value_of(phases.rank(), phase);
   phases.publish(watch);
 }
 
 // Each rank runs this with its phases.
 Program on_each_rank(int ranks, const WaitPolicy& policy,
-                     const std::function<void(Phases&, Watch&)>& act) {
+                     const std::function<void(Phases&, Watch&)>& act,
+                     std::uint32_t cells = kFewCells) {
   return [=](Execution& execution) {
-    const MemorySizes sizes = sizes_for(ranks);
+    const MemorySizes sizes = sizes_for(ranks, kLineBytes, cells);
     const auto memories = memories_of(execution, sizes);
     for (int rank = 0; rank < ranks; ++rank) {
       auto& phases = execution.kept<Phases>(memories, sizes, rank, policy);
@@ -103,15 +113,17 @@ Program all_read_all(int ranks, int count, const WaitPolicy& policy) {
 }
 
 // Each rank reads from one rank alone, as in a broadcast of several chunks.
-Program all_read_root(int ranks, int count, const WaitPolicy& policy) {
-  return on_each_rank(ranks, policy, [count](Phases& phases, Watch& watch) {
+Program all_read_root(int ranks, int count, const WaitPolicy& policy,
+                      std::uint32_t cells = kFewCells) {
+  const auto act = [count](Phases& phases, Watch& watch) {
     for (int phase = 1; phase <= count; ++phase) {
       begin_phase(phases, phase, watch);
       if (phases.rank() == 0) continue;
       phases.wait_for(0, watch);
       check_phase(phases, 0, phase);
     }
-  });
+  };
+  return on_each_rank(ranks, policy, act, cells);
 }
 
 // As a reduction does: what a phase published is read while the next one is written.
@@ -122,13 +134,14 @@ Program reads_last_phase_during_next(int ranks, int count, const WaitPolicy& pol
       phases.wait_for_all(watch);
       std::vector<const std::byte*> sources;
       for (int other = 0; other < ranks; ++other) sources.push_back(phases.slot(other));
-      std::byte* slot = phases.begin({.bytes = static_cast<std::uint64_t>(phase) + 1}, watch);
+      phases.begin({.bytes = static_cast<std::uint64_t>(phase) + 1}, watch);
+      std::byte* slot = phases.take_slot(watch);
       for (int other = 0; other < ranks; ++other) {
         require(*sources[static_cast<std::size_t>(other)] == value_of(other, phase),
                 "a slot keeps the bytes of the last phase");
       }
       *slot = value_of(phases.rank(), phase + 1);
-      *phases.inline_bytes() = *slot;
+      *phases.inline_bytes() = *phases.small_slot() = *slot;
       phases.publish(watch);
       for (int other = 0; other < ranks; ++other) {
         phases.wait_for(other, watch);
@@ -138,9 +151,29 @@ Program reads_last_phase_during_next(int ranks, int count, const WaitPolicy& pol
   });
 }
 
+// Rank 0 runs ahead.
+Program root_runs_ahead(int ranks, int count, std::uint32_t cells, const WaitPolicy& policy) {
+  const auto act = [=](Phases& phases, Watch& watch) {
+    for (int phase = 1; phase <= count; ++phase) {
+      phases.begin({.bytes = static_cast<std::uint64_t>(phase)}, watch);
+      if (phases.rank() == 0) *phases.small_slot() = value_of(0, phase);
+      phases.publish(watch);
+      if (phases.rank() == 0) continue;
+      phases.wait_for(0, watch);
+      require(*phases.small_slot(0) == value_of(0, phase), "a small slot has its bytes");
+      require(phases.facts(0).bytes == static_cast<std::uint64_t>(phase), "a cell has its facts");
+    }
+  };
+  return on_each_rank(ranks, policy, act, cells);
+}
+
 std::vector<Litmus> phases_litmus() {
-  return {{"2 ranks, sleep", all_read_all(2, 3, kSleepsAtOnce), {}},
-          {"2 ranks, sleep, for one", all_read_root(2, 3, kSleepsAtOnce), {}},
+  return {{"2 ranks, look, ahead", root_runs_ahead(2, 8, 4, kLooks), {}},
+          {"2 ranks, sleep, ahead", root_runs_ahead(2, 5, 4, kSleepsAtOnce), {}},
+          {"3 ranks, look, ahead", root_runs_ahead(3, 5, 2, kLooks), {}},
+          {"2 ranks, look, large slots", all_read_root(2, 5, kLooks, /*cells=*/4), {}},
+          {"2 ranks, sleep", all_read_all(2, 3, kSleepsAtOnce), {}},
+          {"2 ranks, sleep, for one", all_read_root(2, 4, kSleepsAtOnce), {}},
           {"2 ranks, look", all_read_all(2, 5, kLooks), {}},
           {"3 ranks, look", all_read_all(3, 4, kLooks), {}},
           {"2 ranks, yield", all_read_all(2, 3, kYields), {}},
