@@ -52,7 +52,7 @@ class Measure {
   void row(const std::string& operation, std::size_t bytes, const std::function<void()>& call) {
     call();
     call();
-    // The root of a broadcast may be a call ahead.
+    // Too little if the root of a broadcast runs ahead; then a batch takes longer.
     const double once = share_(seconds_of(2, call) / 2);
     const double calls = share_(std::clamp(plan_.batch_ms / 1000 / once, 1.0, 1e6));
     std::vector<double> times;

@@ -125,6 +125,9 @@ void HostCollectives::meet(Watch& watch) {
     finds_all = rank == me() || peers_.finds(rank, its.address, its.bytes);
   }
   can_read_ = do_all(finds_all, facts, watch);
+  if (!can_read_) return;
+  const bool is_faster = have_cpus_ && peers_.are_faster(/*reads=*/ranks() - 1, /*copies=*/ranks());
+  gathers_by_reads_ = do_all(is_faster, facts, watch);
 }
 
 bool HostCollectives::do_all(bool does_mine, const CallFacts& facts, Watch& watch) {
@@ -357,7 +360,8 @@ void HostCollectives::reduce(std::byte* data, std::size_t count, const Reducing&
 void HostCollectives::all_gather(Const mine, Outputs outputs, std::size_t bytes, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllGather);
   facts.bytes = bytes;
-  if (have_cpus_ && is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch)) return;
+  if (gathers_by_reads_ && is_read(bytes) && all_gather_by_reads(mine, outputs, facts, watch))
+    return;
   std::size_t done = 0;
   do {
     const std::size_t size = std::min(phases_.slot_bytes(), bytes - done);
@@ -482,8 +486,9 @@ void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& 
   const auto mine_at = static_cast<std::size_t>(me());
   const auto count = static_cast<std::size_t>(ranks());
   const bool has_table = sends_table(facts);
-  // Otherwise this rank changes its inputs.
-  const bool may_read = has_table && !do_overlap(inputs, outputs);
+  // If parts overlap, this rank changes its inputs.
+  const bool may_read = has_table && can_read_ && !do_overlap(inputs, outputs) &&
+                        peers_.are_faster(/*reads=*/1, /*copies=*/2);
   Amounts amounts;
   bool has_read = true;
   std::size_t done = 0;

@@ -30,8 +30,9 @@ namespace distrun::shm {
 inline constexpr std::size_t kInPlaceBytes = std::size_t{1} << 20;
 
 // Larger parts of all_gather and all_to_all are read from the peer's memory, if all ranks can do
-// so. In collectives with a root, it is faster to pass data in chunks, on which both ranks work.
-// The same holds for an all_gather of more ranks than CPUs: a read saves only one of many copies.
+// so and it is faster than the copies that it saves. In collectives with a root, it is faster to
+// pass data in chunks, on which both ranks work. The same holds for an all_gather of more ranks
+// than CPUs: a read saves only one of many copies. An all_reduce would read twice.
 inline constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 
 class HostCollectives : public Collectives {
@@ -148,6 +149,7 @@ class HostCollectives : public Collectives {
   const PeerMemory& peers_;
   const bool have_cpus_;
   bool can_read_ = false;             // All ranks can; known to all.
+  bool gathers_by_reads_ = false;     // If they can; the same on all ranks.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::vector<Remote> received_;      // By the running all_to_all, from each rank.

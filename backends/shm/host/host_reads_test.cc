@@ -27,12 +27,19 @@ namespace {
 using ::testing::Each;
 using ::testing::StartsWith;
 
+class ReadingSetting {
+ public:
+  explicit ReadingSetting(const char* value) { ::setenv("DISTRUN_SHM_READ_PEERS", value, 1); }
+  ~ReadingSetting() { ::unsetenv("DISTRUN_SHM_READ_PEERS"); }
+  ReadingSetting(const ReadingSetting&) = delete;
+  ReadingSetting& operator=(const ReadingSetting&) = delete;
+};
+
 // Without and with reads from the memory of peers.
 class HostReadsTest : public HostCollectivesTest,
                       public ::testing::WithParamInterface<const char*> {
  protected:
-  HostReadsTest() { ::setenv("DISTRUN_SHM_READ_PEERS", GetParam(), 1); }
-  ~HostReadsTest() override { ::unsetenv("DISTRUN_SHM_READ_PEERS"); }
+  const ReadingSetting setting_ = ReadingSetting(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(, HostReadsTest, ::testing::Values("0", "1"));
 
@@ -167,6 +174,7 @@ class SecretMemory {
 };
 
 TEST(HostPeerReadsTest, MemoryThatTheKernelDoesNotReadGoesThroughSlots) {
+  const ReadingSetting always("1");
   const SecretMemory secret;
   if (secret.data() == nullptr) GTEST_SKIP() << "this kernel has no memfd_secret()";
   const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
@@ -232,6 +240,7 @@ void expect_that_reads_fail(
 }
 
 TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadPartsFailsTheOthers) {
+  const ReadingSetting always("1");
   if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
   expect_that_reads_fail([](auto& collectives, const Bytes& sent, Bytes& received, Watch& watch) {
     received.resize(sent.size());
@@ -240,6 +249,7 @@ TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadPartsFailsTheOthers) {
 }
 
 TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadItsTensorFailsTheOthers) {
+  const ReadingSetting always("1");
   if (!can_read_processes()) GTEST_SKIP() << "process_vm_readv() is not permitted";
   if (usable_cpus().size() < 2) GTEST_SKIP() << "two ranks read only with two CPUs";
   expect_that_reads_fail([](auto& collectives, const Bytes& sent, Bytes& received, Watch& watch) {
@@ -249,6 +259,7 @@ TEST(HostPeerReadsTest, ARankThatFailsWhileOthersReadItsTensorFailsTheOthers) {
 }
 
 TEST(HostPeerReadsTest, AnAbortAfterACallDoesNotFailItOnOtherRanks) {
+  const ReadingSetting always("1");
   for (int time = 0; time < 100; ++time) {
     const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
       const Bytes sent(kReadTestBytes);

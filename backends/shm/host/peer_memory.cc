@@ -6,14 +6,11 @@
 
 #include <sys/uio.h>
 
+#include "backends/shm/host/read_cost.h"
+
 namespace distrun::shm {
 
 namespace {
-
-bool is_allowed_by_user() {
-  const char* const text = std::getenv("DISTRUN_SHM_READ_PEERS");
-  return text == nullptr || std::string_view(text) != "0";
-}
 
 // The number of bytes; less than all if the kernel stops in the middle, and -1 for errors.
 ssize_t read_some(pid_t process, std::uint64_t address, void* to, std::size_t bytes) {
@@ -26,13 +23,24 @@ ssize_t read_some(pid_t process, std::uint64_t address, void* to, std::size_t by
 }  // namespace
 
 PeerMemory::PeerMemory(std::vector<pid_t> processes)
-    : processes_(std::move(processes)), is_allowed_(is_allowed_by_user()) {}
+    : processes_(std::move(processes)), use_(use_of_setting()) {}
+
+PeerMemory::Use PeerMemory::use_of_setting() {
+  const char* const text = std::getenv("DISTRUN_SHM_READ_PEERS");
+  const std::string_view setting = text == nullptr ? "" : text;
+  if (setting == "0") return Use::kNever;
+  return setting == "1" ? Use::kAlways : Use::kIfFaster;
+}
 
 bool PeerMemory::finds(int rank, std::uint64_t address, std::uint64_t expected) const {
   std::uint64_t found = 0;
-  return is_allowed_ && processes_[static_cast<std::size_t>(rank)] > 0 &&
+  return use_ != Use::kNever && processes_[static_cast<std::size_t>(rank)] > 0 &&
          read(rank, address, reinterpret_cast<std::byte*>(&found), sizeof(found)) &&
          found == expected;
+}
+
+bool PeerMemory::are_faster(int reads, int copies) const {
+  return use_ == Use::kAlways || reads * read_cost() < copies;
 }
 
 bool PeerMemory::read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) const {

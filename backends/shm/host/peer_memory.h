@@ -6,7 +6,7 @@
 //     if (!peers.read(rank, address, to, bytes)) …       // It ended, or the kernel refuses.
 //
 // The kernel may not allow it, for example with kernel.yama.ptrace_scope = 1, and the setting
-// DISTRUN_SHM_READ_PEERS=0 forbids it.
+// DISTRUN_SHM_READ_PEERS=0 forbids it. With DISTRUN_SHM_READ_PEERS=1, it need not be faster.
 //
 // Thread safety: any thread.
 #pragma once
@@ -31,9 +31,15 @@ class PeerMemory {
   // number, this reads the other one's: look afterwards whether the rank is still there.
   bool read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) const;
 
+  // Whether `reads` reads are faster than `copies` copies of as many bytes.
+  bool are_faster(int reads, int copies) const;
+
  private:
+  enum class Use { kNever, kIfFaster, kAlways };
+  static Use use_of_setting();
+
   const std::vector<pid_t> processes_;
-  const bool is_allowed_;
+  const Use use_;
 };
 
 }  // namespace distrun::shm

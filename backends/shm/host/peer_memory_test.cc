@@ -85,6 +85,18 @@ TEST_F(PeerMemoryTest, FindsNothingIfTheUserForbidsIt) {
   EXPECT_FALSE(none.finds(1, address_of(&value_), 1234));
 }
 
+TEST_F(PeerMemoryTest, IsFasterIfItSavesEnoughCopies) {
+  EXPECT_TRUE(peers().are_faster(/*reads=*/1, /*copies=*/1'000'000));
+  EXPECT_FALSE(peers().are_faster(/*reads=*/1'000'000, /*copies=*/1));
+}
+
+TEST_F(PeerMemoryTest, CountsAsFasterIfTheUserSaysSo) {
+  ::setenv("DISTRUN_SHM_READ_PEERS", "1", 1);
+  const PeerMemory always = peers();
+  ::unsetenv("DISTRUN_SHM_READ_PEERS");
+  EXPECT_TRUE(always.are_faster(/*reads=*/1'000'000, /*copies=*/1));
+}
+
 TEST_F(PeerMemoryTest, DoesNotReadAnEndedProcess) {
   const PeerMemory both = peers();
   EXPECT_TRUE(can_read(both, address_of(&value_), sizeof(value_)));
