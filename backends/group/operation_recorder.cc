@@ -168,6 +168,8 @@ class Recorder {
     }
     if (outputs.size() == 1) operation.element_bytes = element_bytes_of(outputs.front());
     if (call.peer >= 0) operation.peer = static_cast<int>(argument(call.peer).toInt());
+    const SizesText sizes(shown);
+    const char* dtype = shown.empty() ? "" : c10::toString(shown.front().scalar_type());
     // Of tensors with a result only, and those only on the ranks that have it.
     if (call.kind == Kind::kToRoot && !is_root) outputs.clear();
     if (call.kind == Kind::kFromRoot && !is_root) inputs.clear();
@@ -176,7 +178,7 @@ class Recorder {
     }
     operation.began = quick_time_now();
     operation.tells_end = are_on_cpu(inputs) && are_on_cpu(outputs);
-    const std::uint64_t number = begin(call, *group, shown, operation);
+    const std::uint64_t number = begin(call, *group, dtype, sizes.view(), operation);
 
     try {
       go_on();
@@ -244,14 +246,12 @@ class Recorder {
   }
 
   // Counts the collectives of each group; the counts of its ranks agree.
-  std::uint64_t begin(const Call& call, const c10d::ProcessGroup& group, const Tensors& shown,
-                      BegunOperation& operation) {
-    const SizesText sizes(shown);
-    const char* dtype = shown.empty() ? "" : c10::toString(shown.front().scalar_type());
+  std::uint64_t begin(const Call& call, const c10d::ProcessGroup& group, const char* dtype,
+                      std::string_view sizes, BegunOperation& operation) {
     const std::lock_guard lock(mutex_);
     Counted& its_group = counted(group);
     if (call.kind != Kind::kPointToPoint) operation.sequence = ++its_group.second;
-    return writer_->begin(operation_texts(call.op, dtype, sizes.view(), its_group.first),
+    return writer_->begin(operation_texts(call.op, dtype, sizes, its_group.first),
                           operation);
   }
 
