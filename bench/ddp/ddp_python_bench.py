@@ -16,14 +16,15 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = 32
 STEPS = 4  # In a turn.
-# The backend, and whether gradients are views of buckets and the hook reduces in place.
+# The backend, whether gradients are views of buckets, whether the hook reduces in place, and the size of buckets in MiB.
 WAYS = {
-    "alone": (None, False, False),
-    "shm, views, hook": ("shm", True, True),
-    "shm, views": ("shm", True, False),
-    "shm": ("shm", False, False),
-    "gloo, views": ("gloo", True, False),
-    "gloo": ("gloo", False, False),
+    "alone": (None, False, False, 25),
+    "shm, views, hook, one bucket": ("shm", True, True, 1000),
+    "shm, views, hook": ("shm", True, True, 25),
+    "shm, views": ("shm", True, False, 25),
+    "shm": ("shm", False, False, 25),
+    "gloo, views": ("gloo", True, False, 25),
+    "gloo": ("gloo", False, False, 25),
 }
 
 
@@ -36,10 +37,11 @@ def train(rounds, width, layers):
     import distrun.shm
 
     def make(way):
-        backend, views, hook = WAYS[way]
+        backend, views, hook, mebibytes = WAYS[way]
         net = torch.nn.Sequential(*[part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())])
         if backend:
-            net = DistributedDataParallel(net, process_group=dist.new_group(backend=backend), gradient_as_bucket_view=views)
+            net = DistributedDataParallel(net, process_group=dist.new_group(backend=backend), gradient_as_bucket_view=views,
+                                          bucket_cap_mb=mebibytes)
         if hook:
             net.register_comm_hook(net.process_group, distrun.shm.allreduce_hook)
         return net, torch.optim.SGD(net.parameters(), lr=0.01)
@@ -70,7 +72,7 @@ def train(rounds, width, layers):
     if dist.get_rank() == 0:
         medians = torch.cat(both, dim=1).median(dim=1).values.tolist()
         for way, median in zip(WAYS, medians):
-            print(f"{way:18} {median * 1e3:8.1f} {median / medians[0]:8.2f}")
+            print(f"{way:28} {median * 1e3:8.1f} {median / medians[0]:8.2f}")
     dist.destroy_process_group()
 
 
@@ -88,7 +90,7 @@ def main():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "packaging/python"), "DISTRUN_SHM_CACHE": str(given.build / "distrun-shm"),
                    "PYTHONDONTWRITEBYTECODE": "1", "PYTHON_EXEC": str(given.python), "OMP_NUM_THREADS": "1"}
     subprocess.run([given.python, "-m", "distrun.shm"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    print(f"{'step of 2 ranks':18} {'ms':>8} {'/alone':>8}", flush=True)
+    print(f"{'step of 2 ranks':28} {'ms':>8} {'/alone':>8}", flush=True)
     command = [given.build / "distrun", "launch", "--nproc-per-node", "2", __file__, "--train", str(given.rounds), given.shape]
     return subprocess.run(command, env=environment, check=False).returncode
 
