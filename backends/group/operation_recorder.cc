@@ -255,7 +255,7 @@ class Recorder {
                           operation);
   }
 
-  // The name of a group, with the suffix, and how many collectives of it have begun.
+  // The name of a group, with the suffix, and the number of its collectives that have started.
   using Counted = std::pair<const std::string, std::uint32_t>;
   Counted& counted(const c10d::ProcessGroup& group) {
     const std::string& name = group.getGroupName();

@@ -26,7 +26,7 @@ void record_operations(const std::string& suffix);
 
 // A collective of tensors on the CPU that does not pass the dispatcher.
 struct DirectOperation {
-  const char* op;  // torch.distributed's name: a literal, which calls are told apart by.
+  const char* op;  // torch.distributed's name: a literal, because addresses are compared.
   const c10d::ProcessGroup& group;
   const at::Tensor* output;  // Null: it has none.
   const at::Tensor* input;

@@ -97,13 +97,14 @@ TEST_F(RunDirectlyTest, AsynchronousOnesAndThoseWithSplitSizesUseC10d) {
   EXPECT_THAT(OnlyDirect::calls, ::testing::IsEmpty());
 }
 
-// What distrun reads of the calls: "reduce_scatter_tensor Float [2] in 0, number 1".
+// The calls as distrun reads them: "reduce_scatter_tensor Float [2] in 0, number 1".
 class DirectRecordTest : public RunDirectlyTest {
  protected:
   void SetUp() override {
     ASSERT_TRUE(made_) << made_.error().message;
     if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
-      GTEST_SKIP() << "the first group of a process decides where it records: run this test alone";
+      GTEST_SKIP()
+          << "a process records to the address that its first group finds: run this test alone";
     }
     ::setenv(kOperationsVariable, OperationPages::address(pages_.file(), 0).c_str(), 1);
     RunDirectlyTest::SetUp();

@@ -5,7 +5,7 @@
 //
 //     const auto began = quick_time_now();
 //
-// Elsewhere, and where the kernel did not trust the counter at the first call, it is
+// Elsewhere, and if the kernel did not trust the counter at the first call, it is
 // system_clock::now().
 //
 // Thread safety: any thread. Times of one thread do not go back; those of two may, by the same

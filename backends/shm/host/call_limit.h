@@ -21,7 +21,7 @@ class CallLimit {
   CallLimit(Clock::time_point deadline) : limit_(deadline) {}        // NOLINT: implicit.
   CallLimit(std::chrono::milliseconds timeout) : limit_(timeout) {}  // NOLINT: implicit.
 
-  // For a call that begins to wait now.
+  // For a call that starts to wait now.
   Clock::time_point deadline() const {
     if (const auto* deadline = std::get_if<Clock::time_point>(&limit_)) return *deadline;
     return deadline_after(std::get<std::chrono::milliseconds>(limit_), tick_after_now());

@@ -477,8 +477,8 @@ void HostCollectives::reduce_scatter(Inputs inputs, std::byte* mine, std::size_t
   } while (done < facts.bytes);
 }
 
-// In the first phase, a slot starts with a table of what the rank sends to each, unless that is the
-// same small number of bytes: the receivers check the sizes, and all learn the number of phases,
+// In the first phase, a slot starts with a table of the parts that the rank sends, unless all have
+// the same small size: the receivers check the sizes, and all learn the number of phases,
 // and what is read. Shares leave room for it on all ranks, so that they are equal.
 void HostCollectives::all_to_all(InputParts inputs, OutputParts outputs, Watch& watch) {
   CallFacts facts = facts_of(CallKind::kAllToAll);

@@ -86,8 +86,9 @@ class HostCollectives : public Collectives {
   void compare(const CallFacts& facts, Watch& watch);
   // After the first phase of a call is published.
   void wait_and_compare(Watch& watch);
-  // For a call in which only the root's data are read, and the root waits for nobody. If calls
-  // differ, some rank notices, and the others learn it when they wait for that rank.
+  // For a call in which only the root's data are read, and the root does not wait. If calls differ,
+  // some rank notices, because each compares its call with its root's. The others learn it when
+  // they wait for that rank.
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;
@@ -127,7 +128,7 @@ class HostCollectives : public Collectives {
   // Whether a rank with this call sends a table of its parts: if they differ, or are so large that
   // they may be read.
   static bool sends_table(const CallFacts& facts);
-  // What a rank sends to another, by the first phase of an all_to_all.
+  // The part that a rank sends to another, by the first phase of an all_to_all.
   Remote sent(int from, int to) const;
   struct Amounts {
     std::uint64_t in_slots = 0;  // The most that a rank sends to another.

@@ -17,7 +17,7 @@ struct WaitPolicy {
   int yields = 0;  // How often to let other threads run and look again.
   // After so many yields in a row in which no other thread ran, to sleep. sched_yield(2) only lets
   // threads of the same session run, if the scheduler groups threads by sessions (sched(7),
-  // autogroup), and each rank has a session of its own.
+  // autogroup), and each rank has its own session.
   int idle_yields = std::numeric_limits<int>::max();
 };
 // For ranks that may run on `cpus` CPUs.

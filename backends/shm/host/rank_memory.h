@@ -94,8 +94,8 @@ struct alignas(kApartBytes) Bell {
 struct RankMemory {
   Heading heading;
   Bell bell;
-  // Of each cell; 1: some rank sleeps until the cell's word changes. In lines of their own, which
-  // stay with the rank as long as nobody sleeps.
+  // Of each cell; 1: some rank sleeps until the cell's word changes. Cells are in other lines, so
+  // these stay with the rank as long as no rank sleeps.
   alignas(kApartBytes) std::array<std::atomic<std::uint32_t>, kCells> sleepers{};
   std::array<Cell, kCells> cells;
 };

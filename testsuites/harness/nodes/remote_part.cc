@@ -52,7 +52,8 @@ void RemotePart::finish(bool interrupted) {
   if (!node_lost_.empty()) answer_instead();
 }
 
-// What a lost node owes. Posted, because handlers are not called within a call of the part.
+// The answers that a lost node owes. Posted, because handlers are not called within a call of the
+// part.
 void RemotePart::answer_instead() {
   boost::asio::post(io_, [weak = weak_from_this()] {
     const auto self = weak.lock();
