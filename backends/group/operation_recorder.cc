@@ -168,6 +168,7 @@ class Recorder {
     }
     if (outputs.size() == 1) operation.element_bytes = element_bytes_of(outputs.front());
     if (call.peer >= 0) operation.peer = static_cast<int>(argument(call.peer).toInt());
+    // Before one of the lists is cleared.
     const SizesText sizes(shown);
     const char* dtype = shown.empty() ? "" : c10::toString(shown.front().scalar_type());
     // Of tensors with a result only, and those only on the ranks that have it.
@@ -251,8 +252,7 @@ class Recorder {
     const std::lock_guard lock(mutex_);
     Counted& its_group = counted(group);
     if (call.kind != Kind::kPointToPoint) operation.sequence = ++its_group.second;
-    return writer_->begin(operation_texts(call.op, dtype, sizes, its_group.first),
-                          operation);
+    return writer_->begin(operation_texts(call.op, dtype, sizes, its_group.first), operation);
   }
 
   // The name of a group, with the suffix, and the number of its collectives that have started.

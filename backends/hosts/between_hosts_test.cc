@@ -133,6 +133,7 @@ TEST_F(BetweenHostsTest, ALostConnectionNamesTheLeader) {
 class CountingWatch : public NoWatch {
  public:
   void waits() override { ++calls["waits"]; }
+  void advances() override { ++calls["advances"]; }
   void published() override { ++calls["published"]; }
   void check_failed() override { ++calls["check_failed"]; }
   void check_present() override { ++calls["check_present"]; }
@@ -146,12 +147,14 @@ TEST_F(BetweenHostsTest, AWatchForNewsAsksThatOfTheHost) {
   CountingWatch of_host;
   NewsWatch watch(of_host, between);
   watch.waits();
+  watch.advances();
   watch.published();
   watch.check_failed();
   watch.check_present();
   watch.prolong(std::chrono::milliseconds(1));
-  const std::map<std::string, int> once = {
-      {"waits", 1}, {"published", 1}, {"check_failed", 1}, {"check_present", 1}, {"prolong", 1}};
+  const std::map<std::string, int> once = {{"waits", 1},         {"advances", 1},
+                                           {"published", 1},     {"check_failed", 1},
+                                           {"check_present", 1}, {"prolong", 1}};
   EXPECT_EQ(of_host.calls, once);
 }
 

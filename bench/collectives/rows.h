@@ -45,7 +45,7 @@ inline std::size_t floats_of(std::size_t bytes, int ranks) {
 
 class Measure {
  public:
-  // `share` returns rank 0's value on all ranks, and so it is a barrier.
+  // `share` returns rank 0's value on all ranks, which go on after rank 0 then.
   Measure(const Plan& plan, int rank, std::function<double(double)> share)
       : plan_(plan), rank_(rank), share_(std::move(share)) {}
 

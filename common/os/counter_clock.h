@@ -22,8 +22,8 @@ class CounterClock {
   using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
   struct Reading {
     std::uint64_t count = 0;
-    Time time;
-    std::uint64_t count_after = 0;
+    Time time;                      // Read after `count`.
+    std::uint64_t count_after = 0;  // Read after `time`.
   };
 
   // How long a reading is continued.
@@ -39,7 +39,7 @@ class CounterClock {
 
   // Returns the reading's time.
   Time take(const Reading& reading) {
-    // Otherwise, the thread was interrupted in between.
+    // If more counts lie between, the thread was interrupted between the readings.
     constexpr std::uint64_t kTogether = 1000;
     if (reading.count_after - reading.count > kTogether) return in_order(reading.time);
     const std::chrono::nanoseconds passed = reading.time - last_.time;
@@ -59,7 +59,8 @@ class CounterClock {
     return time;
   }
 
-  // 0 if someone may have set the clock.
+  // 0 if someone may have set the clock. If it went back, the rate is negative, and so not close to
+  // the known one.
   double rate_to(const Reading& reading) const {
     const std::chrono::nanoseconds passed = reading.time - last_.time;
     if (passed > std::chrono::seconds(1) || reading.count <= last_.count) return 0;

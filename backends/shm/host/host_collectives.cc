@@ -84,7 +84,8 @@ void HostCollectives::wait_for_root_and_compare(int root, Watch& watch) {
     phases_.wait_for(root, watch);
     compare_with(root);
   } else {
-    // If another rank believes that it is the root, one of them notices, or both.
+    // Another rank may believe that it is the root. Each looks for the other's call after it has
+    // published its own, so that at least one of them finds it.
     full_fence();
     for (int rank = 0; rank < ranks(); ++rank) {
       if (phases_.has_published(rank)) compare_with(rank);
@@ -118,7 +119,7 @@ void HostCollectives::meet(Watch& watch) {
   std::memcpy(phases_.inline_bytes(), &mine, sizeof(mine));
   phases_.publish(watch);
   wait_and_compare(watch);
-  bool finds_all = true;
+  bool finds_all = ranks() > 1;
   for (int rank = 0; rank < ranks() && finds_all; ++rank) {
     Remote its;
     std::memcpy(&its, phases_.inline_bytes(rank), sizeof(its));

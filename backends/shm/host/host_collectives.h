@@ -86,13 +86,14 @@ class HostCollectives : public Collectives {
   void compare(const CallFacts& facts, Watch& watch);
   // After the first phase of a call is published.
   void wait_and_compare(Watch& watch);
-  // For a call in which only the root's data are read, and the root does not wait. If calls differ,
-  // some rank notices, because each compares its call with its root's. The others learn it when
-  // they wait for that rank.
+  // For a call in which only the root's data are read. Each rank compares its call with the root's,
+  // so ranks that agree with the root agree with each other. A rank that makes a call without a
+  // root instead compares it with all. The rank that differs fails, and the others learn it when
+  // they wait for it, which is less than kCells phases later.
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;
-  // Where a phase has a root's data, by their size.
+  // Where a root writes so many bytes in a phase, and where the others read them.
   std::byte* room_for(std::size_t bytes, Watch& watch);
   Const data_of(int rank, std::size_t bytes) const;
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,
@@ -150,7 +151,7 @@ class HostCollectives : public Collectives {
   const PeerMemory& peers_;
   const bool have_cpus_;
   bool can_read_ = false;             // All ranks can; known to all.
-  bool gathers_by_reads_ = false;     // If they can; the same on all ranks.
+  bool gathers_by_reads_ = false;     // If can_read_; the same on all ranks.
   std::vector<Const> sources_;        // Of the running reduction, by rank.
   std::vector<std::byte*> in_place_;  // The data of each rank.
   std::vector<Remote> received_;      // By the running all_to_all, from each rank.

@@ -33,7 +33,7 @@ TEST_F(HostCollectivesTest, BroadcastCopiesTheRootsBytes) {
 }
 
 // The other ranks begin only when the root has made all of its calls.
-TEST_F(HostCollectivesTest, ABroadcastsRootDoesNotWaitForAsManyCallsAsItHasCells) {
+TEST_F(HostCollectivesTest, ABroadcastsRootMakesACallForEachCellButOneWithoutWaiting) {
   std::latch has_sent(1);
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
     if (rank != 0) has_sent.wait();

@@ -23,6 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Each;
+using ::testing::EndsWith;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Lt;
@@ -64,6 +65,46 @@ TEST(HostErrorsTest, ProlongedWaitsDoNotAddUp) {
     }
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 1 did not come"));
+}
+
+// Longer than the time-out.
+TEST(HostErrorsTest, AWaitForARankThatMovesOnDoesNotTimeOut) {
+  constexpr std::chrono::milliseconds kTimeout(1000);
+  bool has_moved_on = false;
+  const auto errors = run_as_ranks(1, [&](HostGroup& group, int) {
+    group.run(kTimeout, [&](Collectives&, Watch& watch) {
+      const auto begin = HostGroup::Clock::now();
+      while (HostGroup::Clock::now() < begin + 2 * kTimeout) {
+        watch.advances();
+        watch.check(0);
+      }
+      has_moved_on = true;
+      for (;;) watch.check(0);
+    });
+  });
+  EXPECT_TRUE(has_moved_on);
+  EXPECT_THAT(errors, Each(HasSubstr("timed out after ")));
+}
+
+// Rank 1 is behind the root, and rank 2 calls nothing.
+TEST(HostErrorsTest, ATimeOutNamesOnlyTheRankForWhichARootThatIsAheadWaits) {
+  std::latch is_over(1);
+  const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {
+    Bytes data(8);
+    const int calls = rank == 0 ? 2 * static_cast<int>(kCells) : rank == 1 ? 50 : 0;
+    try {
+      for (int call = 0; call < calls; ++call) {
+        group.run(std::chrono::milliseconds(300), [&](Collectives& all, Watch& watch) {
+          all.broadcast(data.data(), data.size(), 0, watch);
+        });
+      }
+    } catch (const HostError&) {
+      is_over.count_down();
+      throw;
+    }
+    is_over.wait();
+  });
+  EXPECT_THAT(errors[0], EndsWith(": rank 2 did not come"));
 }
 
 // A call of several collectives compares itself first.

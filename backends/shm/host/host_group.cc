@@ -9,6 +9,7 @@
 
 #include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/host_error.h"
+#include "backends/shm/host/patience.h"
 #include "backends/shm/host/text_of.h"
 #include "common/os/tick_clock.h"
 #include "common/text/rank_list.h"
@@ -68,6 +69,14 @@ class HostGroup::Watching : public Watch {
     wait_ = {.begin = tick_before_now(), .given_deadline = deadline, .deadline = deadline};
   }
 
+  // So the time-out is that of a call, also if this rank waits for several calls of another one.
+  void advances() override {
+    if (!wait_) return;
+    const auto prolonged = wait_->prolonged;
+    wait_.reset();
+    prolong(prolonged);
+  }
+
   void check(int /*rank*/) override {
     waits();
     ranks_.check_usable();
@@ -98,6 +107,7 @@ class HostGroup::Watching : public Watch {
 
   void prolong(std::chrono::milliseconds by) override {
     waits();
+    wait_->prolonged = std::max(wait_->prolonged, by);
     wait_->deadline = std::max(wait_->deadline, postponed(wait_->given_deadline, by));
   }
 
@@ -117,6 +127,7 @@ class HostGroup::Watching : public Watch {
   const CallLimit& limit_;
   struct Wait {
     Clock::time_point begin, given_deadline, deadline;
+    std::chrono::milliseconds prolonged{0};
   };
   std::optional<Wait> wait_;
 };

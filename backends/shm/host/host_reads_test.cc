@@ -129,6 +129,14 @@ TEST_P(HostReadsTest, RanksReadUnlessItIsForbidden) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST_P(HostReadsTest, ARankAloneReadsAndMeasuresNothing) {
+  const auto errors = run_as_ranks(1, [](HostGroup& group, int) {
+    group.run_on_host(in_time(),
+                      [](HostCollectives& all, Watch&) { EXPECT_FALSE(all.reads_peers()); });
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST_P(HostReadsTest, AnAllToAllMayWriteToItsInputs) {
   constexpr std::size_t kBytes = 100'000;
   const auto errors = run_as_ranks(3, [&](HostGroup& group, int rank) {

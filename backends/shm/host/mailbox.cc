@@ -158,7 +158,7 @@ void Mailbox::help() {
 }
 
 void Mailbox::drive_once(std::unique_lock<std::mutex>& lock, Patience& patience) {
-  if (move_or_fail()) return patience.begin();
+  if (move_or_fail()) return patience.reset();
   if (!patience.is_over()) {
     lock.unlock();
     patience.pause();

@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "backends/shm/host/host_ranks.h"
-#include "backends/shm/host/phases.h"
+#include "backends/shm/host/patience.h"
 #include "backends/shm/host/rank_memory.h"
 
 namespace distrun::shm {

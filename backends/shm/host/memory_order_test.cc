@@ -78,7 +78,7 @@ class MemoryOrderTest : public ::testing::TestWithParam<Waiting> {
   static constexpr int kRanks = 3;
   // Few cells, so that they are used again and again, too.
   static constexpr MemorySizes kSizes{
-      .ranks = kRanks, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes, .cells = 4};
+      .ranks = kRanks, .slot_bytes = 2 * kPageBytes, .ring_bytes = kPageBytes, .cells = 4};
 
   static void run(const std::function<void(Rank&, int)>& act) {
     std::vector<RankRegion> regions;
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(All, MemoryOrderTest,
                                            Waiting{"looks", {.looks = 100'000, .yields = 0}}),
                          [](const auto& each) { return each.param.name; });
 
-// Chunks of one page, so that slots are used again and again.
+// Chunks of at most two pages, so that slots are used again and again.
 TEST_P(MemoryOrderTest, CollectivesSeeWhatOtherRanksWrote) {
   run([](Rank& mine, int rank) {
     Patient watch(mine.ranks);

@@ -15,8 +15,8 @@ namespace distrun::shm {
 struct WaitPolicy {
   int looks = 0;   // How often to look at a flag without a pause in between.
   int yields = 0;  // How often to let other threads run and look again.
-  // After so many yields in a row in which no other thread ran, to sleep. sched_yield(2) only lets
-  // threads of the same session run, if the scheduler groups threads by sessions (sched(7),
+  // After so many consecutive yields in which no other thread ran, it sleeps. sched_yield(2) only
+  // lets threads of the same session run, if the scheduler groups threads by sessions (sched(7),
   // autogroup), and each rank has its own session.
   int idle_yields = std::numeric_limits<int>::max();
 };
@@ -27,7 +27,7 @@ class Patience {
  public:
   explicit Patience(const WaitPolicy& policy) : policy_(policy) {}
 
-  void begin() { looks_ = yields_ = idle_ = 0; }
+  void reset() { looks_ = yields_ = idle_ = 0; }
 
   bool is_over() const {
     return looks_ >= policy_.looks && (yields_ >= policy_.yields || idle_ >= policy_.idle_yields);
@@ -36,8 +36,7 @@ class Patience {
   bool yields_next() const { return looks_ >= policy_.looks; }
   void pause();
 
-  // pause() calls one of these.
-  void looked() { ++looks_; }
+  // For pause().
   void yielded(std::chrono::nanoseconds took);
 
  private:

@@ -40,6 +40,7 @@ bool PeerMemory::finds(int rank, std::uint64_t address, std::uint64_t expected) 
 }
 
 bool PeerMemory::are_faster(int reads, int copies) const {
+  if (use_ == Use::kNever) return false;
   return use_ == Use::kAlways || reads * read_cost() < copies;
 }
 

@@ -83,9 +83,11 @@ TEST_F(PeerMemoryTest, FindsNothingIfTheUserForbidsIt) {
   const PeerMemory none = peers();
   ::unsetenv("DISTRUN_SHM_READ_PEERS");
   EXPECT_FALSE(none.finds(1, address_of(&value_), 1234));
+  EXPECT_FALSE(none.are_faster(/*reads=*/0, /*copies=*/1));
 }
 
 TEST_F(PeerMemoryTest, IsFasterIfItSavesEnoughCopies) {
+  ::unsetenv("DISTRUN_SHM_READ_PEERS");
   EXPECT_TRUE(peers().are_faster(/*reads=*/1, /*copies=*/1'000'000));
   EXPECT_FALSE(peers().are_faster(/*reads=*/1'000'000, /*copies=*/1));
 }

@@ -12,7 +12,7 @@
 // While it sleeps, it asks the Watch several times a second whether to go on.
 //
 // A rank that reads nothing of the others may be ahead of them, by one phase less than it has
-// cells. Then it waits until half of the cells are free, so that it need not wait again at once.
+// cells.
 //
 // Memory order: publish() releases what the rank wrote, and a wait acquires it. Whoever goes to
 // sleep and whoever publishes both update the sleepers' word: either the publisher finds the
@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backends/shm/host/patience.h"
@@ -40,6 +41,9 @@ class Watch {
   virtual void check(int rank) = 0;
   // Called before a wait that may take more than some microseconds. May be called more than once.
   virtual void waits() {}
+  // Called during a wait when the rank has published an earlier phase since the last call of
+  // check(): it is not late, but behind.
+  virtual void advances() {}
   // Called when this rank has published a phase, before it wakes ranks that sleep until then. What
   // is done here costs little, because the data are on their way; but it must not take long. If it
   // throws, whoever catches it must wake_everybody().
@@ -59,6 +63,7 @@ class ForwardingWatch : public Watch {
 
   void check(int rank) override { watch_.check(rank); }
   void waits() override { watch_.waits(); }
+  void advances() override { watch_.advances(); }
   void published() override { watch_.published(); }
   void check_failed() override { watch_.check_failed(); }
   void check_present() override { watch_.check_present(); }
@@ -85,7 +90,8 @@ class Phases {
   // Waits until the rank has published the phase.
   void wait_for(int rank, Watch& watch) { wait_for(rank, phase_, watch); }
   void wait_for_all(Watch& watch) { wait_for_all(phase_, watch); }
-  // While a function of this class waits: whether the rank has published what it waits for.
+  // Whether the rank has published the phase; while a function of this class waits, the one for
+  // which it waits.
   bool has_published(int rank) const;
 
   // Published by the rank. Valid after a wait for it, until this rank's next publish().
@@ -107,9 +113,19 @@ class Phases {
   RankMemory& memory(int rank) const { return *memories_[static_cast<std::size_t>(rank)]; }
   std::size_t index_of(std::uint32_t phase) const { return phase & (sizes_.cells - 1); }
   Cell& cell(int rank, std::uint32_t phase) const { return memory(rank).cells[index_of(phase)]; }
+  // Returns false if the rank does not publish the phase before this one should sleep.
+  bool comes_soon(int rank, std::uint32_t phase, Watch& watch);
+  // Before this rank sleeps until the phase. Returns what the cell's word is until then, or nullopt
+  // if the rank has published the phase.
+  std::optional<std::uint32_t> announce_sleep(int rank, std::uint32_t phase);
   void wait_for(int rank, std::uint32_t phase, Watch& watch);
   void wait_for_all(std::uint32_t phase, Watch& watch);
+  // Waits for a short time, and perhaps sees all ranks in the phase.
+  void linger_for_all(std::uint32_t phase, Watch& watch);
+  void all_are_seen(std::uint32_t phase);
   bool has_published(int rank, std::uint32_t phase) const;
+  // The rank has published `first`. Returns the last phase up to `last` that it has published.
+  std::uint32_t last_published(int rank, std::uint32_t first, std::uint32_t last) const;
 
   const std::vector<RankMemory*> memories_;
   const int rank_;
@@ -118,12 +134,11 @@ class Phases {
   std::uint32_t phase_ = 0;
   std::uint32_t awaited_ = 0;   // By the wait that runs, or else phase_.
   std::uint32_t seen_all_ = 0;  // The last phase in which every rank was seen.
-  // Of this rank.
   struct Slot {
-    std::uint32_t taken_in = 0;
+    std::uint32_t taken_in = 0;  // The phase.
     bool may_be_read = false;
   };
-  std::array<Slot, 2> slots_;
+  std::array<Slot, 2> slots_;  // The large slots of this rank.
 };
 
 }  // namespace distrun::shm

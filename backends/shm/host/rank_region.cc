@@ -114,8 +114,11 @@ Result<RankRegion> RankRegion::map(UniqueFd file, int rank, const MemorySizes& s
   if (its.magic != kRankMemoryMagic || its.version != kRankMemoryVersion) {
     return strange(rank, "in another format: do all ranks run the same version of distrun?");
   }
-  if (its.rank != rank || its.ranks != sizes.ranks || its.cells != sizes.cells ||
-      its.slot_bytes != sizes.slot_bytes || its.ring_bytes != sizes.ring_bytes) {
+  if (its.cells != sizes.cells || its.slot_bytes != sizes.slot_bytes ||
+      its.ring_bytes != sizes.ring_bytes) {
+    return strange(rank, "of other sizes: do all ranks run the same version of distrun?");
+  }
+  if (its.rank != rank || its.ranks != sizes.ranks) {
     return strange(rank, text_of("of rank ", its.rank, " of ", its.ranks, "; expected rank ", rank,
                                  " of ", sizes.ranks));
   }

@@ -75,6 +75,14 @@ TEST(RankRegionTest, MemoryOfAnotherSizeIsRejected) {
               EndsWith("bytes; expected at least 319488: do all ranks run the same version?"));
 }
 
+TEST(RankRegionTest, MemoryWithAnotherNumberOfCellsIsRejected) {
+  const auto region = RankRegion::create(1, kSizes).value();
+  MemorySizes other = kSizes;
+  other.cells /= 2;
+  EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, other),
+              HasSubstr("shares memory of other sizes: do all ranks run the same version"));
+}
+
 TEST(RankRegionTest, MemoryInAnotherFormatIsRejected) {
   const auto region = RankRegion::create(1, kSizes).value();
   region.memory().heading.version = 99;

@@ -7,9 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include <sys/uio.h>
 #include <unistd.h>
-
-#include "backends/shm/host/peer_memory.h"
 
 namespace distrun::shm {
 
@@ -27,17 +26,20 @@ double seconds_of(const Act& act) {
 }
 
 // The kernel does the same for this process as for another one.
+bool read_own(const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  const iovec local{to.data(), to.size()};
+  const iovec remote{const_cast<std::byte*>(from.data()), from.size()};
+  const ssize_t bytes = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+  return bytes == static_cast<ssize_t>(from.size());
+}
+
 double measured() {
-  const PeerMemory self({::getpid()});
   const std::vector<std::byte> from(kBytes, std::byte{1});
   std::vector<std::byte> to(kBytes);
   double read = std::numeric_limits<double>::infinity(), copy = read;
   for (int time = 0; time < kTries; ++time) {
     bool has_read = false;
-    const double seconds = seconds_of([&] {
-      has_read =
-          self.read(0, reinterpret_cast<std::uintptr_t>(from.data()), to.data(), from.size());
-    });
+    const double seconds = seconds_of([&] { has_read = read_own(from, to); });
     if (!has_read) return std::numeric_limits<double>::infinity();
     read = std::min(read, seconds);
     copy = std::min(copy, seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
