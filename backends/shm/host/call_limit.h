@@ -1,4 +1,5 @@
-// When a call gives up waiting for other ranks: at a deadline, or some time after it began to wait.
+// When a call gives up waiting for other ranks: at a deadline, or some time after it started to
+// wait and after the rank for which it waits last moved on.
 //
 //     group.run(std::chrono::milliseconds(100), …);   // A call that need not wait reads no clock.
 //     group.run(deadline, …);

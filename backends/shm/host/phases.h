@@ -77,7 +77,7 @@ class Phases {
  public:
   Phases(std::vector<RankMemory*> memories, const MemorySizes& sizes, int rank, WaitPolicy policy);
 
-  // Begins the next phase.
+  // Begins the next phase. Waits for the others if this rank is as far ahead as it may be.
   void begin(const CallFacts& facts, Watch& watch);
   // Where this rank may write in the phase: kInlineBytes, kSmallBytes, or slot_bytes(), for which
   // it waits until no rank reads what they contained.

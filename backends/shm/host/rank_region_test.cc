@@ -80,7 +80,7 @@ TEST(RankRegionTest, MemoryWithAnotherNumberOfCellsIsRejected) {
   MemorySizes other = kSizes;
   other.cells /= 2;
   EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, other),
-              HasSubstr("shares memory of other sizes: do all ranks run the same version"));
+              EndsWith("of other sizes: do all ranks run the same version of distrun?"));
 }
 
 TEST(RankRegionTest, MemoryInAnotherFormatIsRejected) {
