@@ -35,12 +35,12 @@ class TellingWatch : public Watch {
   const std::function<void()> act_;
 };
 
+// Rank 0 publishes phases. While it waits, rank 1 publishes its next one.
 class PhasesTest : public ::testing::Test {
  protected:
   static constexpr MemorySizes kSizes{
       .ranks = 2, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes, .cells = 8};
 
-  // Of rank 0 and 1, which do not wait awake.
   Phases phases_of(int rank, const WaitPolicy& policy = {}) const {
     return Phases({&first_.memory(), &second_.memory()}, kSizes, rank, policy);
   }
@@ -50,10 +50,20 @@ class PhasesTest : public ::testing::Test {
     if (takes_slot) phases.take_slot(watch);
     phases.publish(watch);
   }
+  void publish_some(int count) {
+    for (int phase = 0; phase < count; ++phase) publish_next(mine_, watch_);
+  }
+  void peer_publishes_next() { publish_next(theirs_, never_); }
 
  private:
   const RankRegion first_ = RankRegion::create(0, kSizes).value();
   const RankRegion second_ = RankRegion::create(1, kSizes).value();
+  Phases theirs_ = phases_of(1);
+  TellingWatch never_{[] { FAIL() << "rank 1 waits"; }};
+
+ protected:
+  Phases mine_ = phases_of(0);
+  TellingWatch watch_{[this] { peer_publishes_next(); }};
 };
 
 // The time in which a thread lets others run counts, too.
@@ -66,35 +76,26 @@ TEST_F(PhasesTest, TellsItsWatchOfAWaitBeforeItLetsOthersRun) {
 }
 
 TEST_F(PhasesTest, TellsItsWatchThatARankIsOnlyBehind) {
-  Phases mine = phases_of(0), theirs = phases_of(1);
-  TellingWatch never([] { FAIL() << "rank 1 waits"; });
-  TellingWatch watch([&] { publish_next(theirs, never); });
-  for (int phase = 0; phase < 3; ++phase) publish_next(mine, watch);
-  watch.calls.clear();
-  mine.wait_for_all(watch);
-  EXPECT_THAT(watch.calls, ElementsAre("check 1", "advances", "check 1", "advances", "check 1"));
+  publish_some(3);
+  watch_.calls.clear();
+  mine_.wait_for_all(watch_);
+  EXPECT_THAT(watch_.calls, ElementsAre("check 1", "advances", "check 1", "advances", "check 1"));
 }
 
 TEST_F(PhasesTest, ARankThatIsAheadWaitsForNoMoreThanItNeeds) {
-  Phases mine = phases_of(0), theirs = phases_of(1);
-  TellingWatch never([] { FAIL() << "rank 1 waits"; });
-  TellingWatch watch([&] { publish_next(theirs, never); });
-  for (int phase = 0; phase < 7; ++phase) publish_next(mine, watch);
-  watch.calls.clear();
-  publish_next(mine, watch);  // Again into the first cell.
-  EXPECT_THAT(watch.calls, ElementsAre("check 1", "published"));
+  publish_some(7);
+  watch_.calls.clear();
+  publish_next(mine_, watch_);  // Again into the first cell.
+  EXPECT_THAT(watch_.calls, ElementsAre("check 1", "published"));
 }
 
 TEST_F(PhasesTest, ARankThatTakesASlotAgainWaitsForNoMoreThanItNeeds) {
-  Phases mine = phases_of(0), theirs = phases_of(1);
-  TellingWatch never([] { FAIL() << "rank 1 waits"; });
-  TellingWatch watch([&] { publish_next(theirs, never); });
-  publish_next(mine, watch, /*takes_slot=*/true);
-  for (int phase = 0; phase < 3; ++phase) publish_next(mine, watch);
-  publish_next(theirs, never);
-  watch.calls.clear();
-  publish_next(mine, watch, /*takes_slot=*/true);  // Until rank 1 has published the second phase.
-  EXPECT_THAT(watch.calls, ElementsAre("check 1", "published"));
+  publish_next(mine_, watch_, /*takes_slot=*/true);
+  publish_some(3);
+  peer_publishes_next();
+  watch_.calls.clear();
+  publish_next(mine_, watch_, /*takes_slot=*/true);  // Until rank 1 has published its second phase.
+  EXPECT_THAT(watch_.calls, ElementsAre("check 1", "published"));
 }
 
 }  // namespace
