@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backends/shm/host/host_error.h"
+#include "backends/shm/host/huge_pages.h"
 #include "backends/shm/host/text_of.h"
 #include "common/os/unique_fd.h"
 
@@ -34,6 +35,10 @@ Error block_error(const char* what, std::size_t bytes) {
   if (error_number == EFBIG) error.message += ": raise `ulimit -f`";
   if (error_number == ENOMEM) error.message += ": raise `ulimit -v`";
   return error;
+}
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
 }
 
 bool fits_file_limit(std::uint64_t bytes) {
@@ -69,8 +74,7 @@ bool extend_file(int file, std::uint64_t begin, std::size_t bytes) {
 class SharedBlocks::Mapping {
  public:
   Mapping(int file, std::uint64_t begin, std::size_t bytes) : bytes_(bytes) {
-    void* address =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(begin));
+    void* address = map_for_huge_pages(file, begin, bytes);
     if (address != MAP_FAILED) data_ = static_cast<std::byte*>(address);
   }
   Mapping(Mapping&& other) noexcept
@@ -131,14 +135,14 @@ SharedBlocks::SharedBlocks(const std::vector<RankRegion>& regions, int rank)
 SharedBlocks::~SharedBlocks() = default;
 
 Result<std::unique_ptr<SharedBlock>> SharedBlocks::allocate(std::size_t bytes) {
-  const std::size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::size_t whole = rounded_up(bytes, kPageBytes);
   const std::lock_guard lock(own_->mutex);
   if (!own_->file) {
     own_->file.reset(
         ::fcntl(regions_[static_cast<std::size_t>(rank_)].descriptor(), F_DUPFD_CLOEXEC, 0));
     if (!own_->file) return block_error("fcntl", bytes);
   }
-  const std::uint64_t begin = own_->end;
+  const std::uint64_t begin = whole < kHugeBytes ? own_->end : rounded_up(own_->end, kHugeBytes);
   if (!fits_file_limit(begin + whole)) {
     errno = EFBIG;
     return block_error("fallocate", bytes);
@@ -146,7 +150,8 @@ Result<std::unique_ptr<SharedBlock>> SharedBlocks::allocate(std::size_t bytes) {
   Mapping mapping(own_->file.get(), begin, whole);
   if (mapping.data() == nullptr) return block_error("mmap", bytes);
   if (!extend_file(own_->file.get(), begin, whole)) return block_error("fallocate", bytes);
-  own_->end += whole;
+  use_huge_pages(mapping.data(), whole);
+  own_->end = begin + whole;
   own_->blocks[mapping.data()] = {begin, whole};
   return std::unique_ptr<SharedBlock>(std::make_unique<Block>(own_, std::move(mapping), begin));
 }

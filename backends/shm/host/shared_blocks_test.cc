@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "backends/shm/host/host_error.h"
+#include "backends/shm/host/huge_pages.h"
 #include "backends/shm/host/test/threads_as_ranks.h"
 #include "backends/shm/test/mapped_files.h"
 
@@ -107,6 +108,22 @@ TEST_F(SharedBlocksTest, AFreedBlockReturnsItsMemoryAndItsPlaceIsNotUsedAgain) {
   EXPECT_FALSE(zeros.place_of(data, kBytes));
   block = zeros.allocate(kBytes).value();
   EXPECT_NE(zeros.place_of(block->data(), kBytes).block, first.block);
+}
+
+TEST_F(SharedBlocksTest, LargeBlocksBeginAtHugePages) {
+  const auto small = zeros.allocate(kBytes).value();
+  const auto large = zeros.allocate(kHugeBytes).value();
+  const auto after = zeros.allocate(kBytes).value();
+  const BlockPlace place = zeros.place_of(large->data(), kHugeBytes);
+  std::byte* const seen = ones.data_of(0, place, kHugeBytes);
+  for (const auto* const data : {large->data(), seen}) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % kHugeBytes, 0);
+  }
+  EXPECT_EQ(place.block % kHugeBytes, 0);
+  EXPECT_EQ(zeros.place_of(after->data(), kBytes).block, place.block + kHugeBytes);
+  seen[kHugeBytes - 1] = std::byte{42};
+  EXPECT_EQ(large->data()[kHugeBytes - 1], std::byte{42});
+  EXPECT_EQ(after->data()[0], std::byte{0});
 }
 
 TEST_F(SharedBlocksTest, AForkedChildDoesNotFreeABlock) {
