@@ -3,8 +3,9 @@
 
     bench/ddp/ddp_python_bench.py [--rounds N | --quick] [--shape WIDTHxLAYERS] BUILD PYTHON
 
-PYTHON can import torch.  Two ranks train the same model in each way, in turns, one thread each.  The figures are
-milliseconds, medians over the steps of both ranks; `/alone` is divided by the step of ranks that do not communicate.
+PYTHON can import torch.  Two ranks train the network of ddp_bench in each way, in turns, one thread each.  The figures are
+milliseconds, medians over the steps of the slower rank.  `/alone` is the quotient by the step of ranks that do not
+communicate, in the same round: its median and quartiles over the rounds.
 """
 import argparse
 import os
@@ -34,11 +35,12 @@ def train(rounds, width, layers):
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
+    import ddp_ranks
     import distrun.shm
 
     def make(way):
         backend, views, hook, mebibytes = WAYS[way]
-        net = torch.nn.Sequential(*[part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())])
+        net = ddp_ranks.make_net(width, layers)
         if backend:
             net = DistributedDataParallel(net, process_group=dist.new_group(backend=backend), gradient_as_bucket_view=views,
                                           bucket_cap_mb=mebibytes)
@@ -50,6 +52,9 @@ def train(rounds, width, layers):
         optimizer.zero_grad()
         net(data).square().mean().backward()
         optimizer.step()
+
+    def by_round(steps):
+        return steps.view(rounds, STEPS).median(dim=1).values
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -66,13 +71,13 @@ def train(rounds, width, layers):
                 step(*made)
                 times[way].append(time.perf_counter() - begin)
             del made
-    mine = torch.tensor(list(times.values()))
-    both = [torch.empty_like(mine) for _ in range(2)]
-    dist.all_gather(both, mine)
+    slower = torch.tensor(list(times.values()))
+    dist.all_reduce(slower, dist.ReduceOp.MAX)
     if dist.get_rank() == 0:
-        medians = torch.cat(both, dim=1).median(dim=1).values.tolist()
-        for way, median in zip(WAYS, medians):
-            print(f"{way:28} {median * 1e3:8.1f} {median / medians[0]:8.2f}")
+        for way, mine in zip(WAYS, slower):
+            ratios = torch.sort(by_round(mine) / by_round(slower[0])).values
+            first, median, third = (ratios[rounds * part // 4].item() for part in (1, 2, 3))
+            print(f"{way:28} {mine.median() * 1e3:8.1f} {median:8.2f}   {first:.2f}, {third:.2f}")
     dist.destroy_process_group()
 
 
@@ -90,7 +95,7 @@ def main():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "packaging/python"), "DISTRUN_SHM_CACHE": str(given.build / "distrun-shm"),
                    "PYTHONDONTWRITEBYTECODE": "1", "PYTHON_EXEC": str(given.python), "OMP_NUM_THREADS": "1"}
     subprocess.run([given.python, "-m", "distrun.shm"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    print(f"{'step of 2 ranks':28} {'ms':>8} {'/alone':>8}", flush=True)
+    print(f"{'step of 2 ranks':28} {'ms':>8} {'/alone':>8}   quartiles", flush=True)
     command = [given.build / "distrun", "launch", "--nproc-per-node", "2", __file__, "--train", str(given.rounds), given.shape]
     return subprocess.run(command, env=environment, check=False).returncode
 
