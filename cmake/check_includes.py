@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = {
     "common": [".", "text", "os", "crash", "operations"],
     "store": ["protocol", "network", "table", "server", "client"],
-    "evidence": [".", "operations", "flight", "python", "stacks", "connections", "report"],
+    "evidence": [".", "operations", "flight", "nccl", "python", "stacks", "connections", "report"],
     "pages": ["."],
     "recording": ["."],
     "launcher": ["process", "control", "output", "engines", "plan", "outcome", "nodes", "report", "run", "hosts", "preflight"],
