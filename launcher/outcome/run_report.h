@@ -30,6 +30,7 @@ struct RunReport {
   std::vector<std::string> refusals;  // Why the store refused clients: the last few, latest first.
   // When the last attempt was stopped; may be empty.
   std::string collectives;            // Which ranks waited in one, and which were missing.
+  std::string nccl;                   // What RAS of NCCL said.
   std::string where;                  // Where the workers were.
   std::vector<Straggler> stragglers;  // Of the last attempt.
   std::string out_of_memory;          // If a worker got SIGKILL: whether memory ran out.

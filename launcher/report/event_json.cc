@@ -212,6 +212,7 @@ void add(Json& json, const LaunchPlan&, const RecordingCompared& event) {
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {
   json["attempt"] = event.attempt;
   if (const auto text = event.collectives(); !text.empty()) json["collectives"] = text;
+  if (!event.nccl.empty()) json["nccl"] = event.nccl;
   json["where"] = event.where.line;
   json["stacks"] = event.where.stacks;
 }

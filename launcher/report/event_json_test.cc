@@ -84,6 +84,9 @@ TEST(EventJsonTest, StacksComeWithTheCollectivesOfRanks) {
       line(StacksRead{.where = {"w", "s\n"}, .on_gpus = "rank 2 has not entered it"}),
       kLineStart + "stacks_read" + kFrom +
           R"(,"attempt":0,"collectives":"rank 2 has not entered it","where":"w","stacks":"s\n"})");
+  EXPECT_EQ(line(StacksRead{.where = {"w", "s\n"}, .nccl = "rank 2 reported it"}),
+            kLineStart + "stacks_read" + kFrom +
+                R"(,"attempt":0,"nccl":"rank 2 reported it","where":"w","stacks":"s\n"})");
 }
 
 TEST(EventJsonTest, NamesAStraggler) {

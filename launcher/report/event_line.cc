@@ -98,6 +98,7 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
     const auto& [line, tree] = stacks->where;
     std::string collectives = stacks->collectives();
     if (!collectives.empty()) collectives = fmt::format("distrun: collectives: {}\n", collectives);
+    if (!stacks->nccl.empty()) collectives += fmt::format("distrun: NCCL: {}\n", stacks->nccl);
     if (line.empty() && tree.empty()) return collectives;  // No worker is left.
     return collectives + fmt::format("distrun: where the workers are:{}{}\n{}",
                                      line.empty() ? "" : " ", line, tree);

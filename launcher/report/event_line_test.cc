@@ -55,6 +55,9 @@ TEST(EventLineTest, PrintsTheCollectivesOfRanksBeforeTheirStacks) {
   EXPECT_EQ(event_line(ten_workers(),
                        StacksRead{.where = {"w", "  s\n"}, .recorded = "c", .on_gpus = "g"}),
             "distrun: collectives: c; g\ndistrun: where the workers are: w\n  s\n");
+  EXPECT_EQ(
+      event_line(ten_workers(), StacksRead{.where = {"w", "  s\n"}, .on_gpus = "g", .nccl = "n"}),
+      "distrun: collectives: g\ndistrun: NCCL: n\ndistrun: where the workers are: w\n  s\n");
 }
 
 TEST(EventLineTest, NamesAStragglerOnlyOnRequest) {

@@ -122,6 +122,7 @@ class Summary {
     if (!report_.collectives.empty()) {
       text += fmt::format("  collectives: {}\n", report_.collectives);
     }
+    if (!report_.nccl.empty()) text += fmt::format("  NCCL: {}\n", report_.nccl);
     text += blame();
     if (!report_.where.empty()) {
       text += fmt::format("  workers at that time: {}\n", report_.where);

@@ -178,6 +178,16 @@ TEST_F(SummaryTest, TimeoutReportsWhereTheWorkersWere) {
             "  workers at that time: ranks 0-2 in load (a.py:1)\n");
 }
 
+TEST_F(SummaryTest, ReportsWhatNcclSaysAfterTheCollectives) {
+  report_.run_end = {.cause = RunEnd::Cause::kTimedOut};
+  report_.collectives = "rank 1 has not entered all_reduce";
+  report_.nccl = "rank 1 reported System error";
+  EXPECT_EQ(summary(),
+            "distrun: timed out after 1.5 s (--timeout)\n"
+            "  collectives: rank 1 has not entered all_reduce\n"
+            "  NCCL: rank 1 reported System error\n");
+}
+
 TEST_F(SummaryTest, NamesStragglersIfTheUserAsksForCollectives) {
   report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
   report_.stragglers = {{.rank = 1,

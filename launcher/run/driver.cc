@@ -21,6 +21,7 @@
 #include "launcher/report/run_snapshot.h"
 #include "launcher/run/flight_recorders.h"
 #include "launcher/run/load_watch.h"
+#include "launcher/run/nccl_ras.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
 #include "launcher/run/progress_watch.h"
@@ -40,17 +41,19 @@ namespace asio = boost::asio;
 
 namespace {
 
-// How often the files of flight recorders are looked for.
-constexpr std::chrono::milliseconds kRecorderInterval{10};
+// How often the answers of NCCL are looked for: files of flight recorders, and texts of RAS.
+constexpr std::chrono::milliseconds kNcclInterval{10};
 
 // How long reading evidence may take, on this node.
 struct EvidenceLimits {
   std::chrono::milliseconds stacks{10'000};
-  std::chrono::milliseconds recorders{2'500};  // They look once a second whether they are asked.
+  // Flight recorders look once a second whether they are asked. RAS waits a second for processes
+  // that do not answer.
+  std::chrono::milliseconds nccl{2'500};
 };
 // A signal has ended the run, and its sender may soon send SIGKILL.
 constexpr EvidenceLimits kShortLimits{.stacks = std::chrono::milliseconds(1'500),
-                                      .recorders = std::chrono::milliseconds(1'200)};
+                                      .nccl = std::chrono::milliseconds(1'200)};
 
 class Driver {
  public:
@@ -78,6 +81,7 @@ class Driver {
                .timeout = plan.options.timeout},
               [this](const Actions& actions) { perform(actions); }),
         recorders_(plan),
+        ras_(plan),
         collectives_(io_, plan, nodes_, context,
                      [this](const RunEvent& event) { reporter_.tell(event); }),
         workers_(
@@ -205,39 +209,47 @@ class Driver {
     const StacksRead read = read_stacks();
     std::string collectives = read.collectives();
     if (!collectives.empty()) collectives = fmt::format("collectives: {}\n", collectives);
+    if (!read.nccl.empty()) collectives += fmt::format("NCCL: {}\n", read.nccl);
     return fmt::format("{}{}\n{}", collectives, read.where.line, read.where.stacks);
   }
 
-  StacksRead read_stacks(const EvidenceLimits& limits = {}) {
+  StacksRead read_stacks(const EvidenceLimits& limits = {}, bool asks_ras = true) {
     std::string recorded = collectives_.line();  // First: reading stacks takes time.
     const auto running = workers_.running();
     const bool asks = !std::exchange(is_asking_, true);
-    if (asks) recorders_.ask(ranks_of(running), limits.recorders);
+    if (asks) recorders_.ask(ranks_of(running), limits.nccl);
     // Blocks the loop: the store does not answer, and no process may be reaped.
     Whereabouts where = stacks_.read(running, store_.waits(), limits.stacks);
-    std::string on_gpus;
+    std::string on_gpus, nccl;
     if (asks) {
-      wait_for_recorders();
+      // Not before: its own connection would be among those of the workers.
+      if (asks_ras) ras_.ask(ras_processes(running), limits.nccl);
+      wait_for_nccl();
       on_gpus = recorders_.line();
+      nccl = ras_.line();
       is_asking_ = false;
-    } else {  // Called while wait_for_recorders() runs other handlers.
+    } else {  // Called while wait_for_nccl() runs other handlers.
       on_gpus =
           "collectives of NCCL: unknown, because another command is asking for them; try again";
     }
     return {.attempt = place_.attempt,
             .where = std::move(where),
             .recorded = std::move(recorded),
-            .on_gpus = std::move(on_gpus)};
+            .on_gpus = std::move(on_gpus),
+            .nccl = std::move(nccl)};
   }
 
   // PyTorch looks whether it is asked after it has asked the store something: the store must
   // answer. So other handlers run meanwhile; but what they tell the supervisor waits until the
   // caller has used the answers.
-  void wait_for_recorders() {
+  void wait_for_nccl() {
     loop_.hold();
-    // What waits for the supervisor, such as Ctrl-C, is more important.
-    while (recorders_.is_waiting() && !loop_.has_waiting_events()) {
-      io_.run_one_for(kRecorderInterval);
+    for (;;) {
+      const bool recorders_answer = !recorders_.is_waiting(), ras_answers = !ras_.is_waiting();
+      if (recorders_answer && ras_answers) break;
+      // What waits for the supervisor, such as Ctrl-C, is more important.
+      if (loop_.has_waiting_events()) break;
+      io_.run_one_for(kNcclInterval);
     }
     asio::post(io_, [this] { loop_.release(); });
   }
@@ -404,7 +416,8 @@ class Driver {
 
   void perform(const ShowStacks& action) {
     if (!workers_.running().empty()) {
-      StacksRead read = read_stacks(action.prints ? EvidenceLimits() : kShortLimits);
+      const bool asks_ras = !nodes_.has_others() || nodes_.is_node_0();  // It knows all nodes.
+      StacksRead read = read_stacks(action.prints ? EvidenceLimits() : kShortLimits, asks_ras);
       read.prints = action.prints;
       reporter_.stops_at(read);
       recorders_.keep();
@@ -466,6 +479,7 @@ class Driver {
   WorkerStacks stacks_;
   std::optional<std::chrono::milliseconds> hang_after_;
   FlightRecorders recorders_;
+  NcclRas ras_;
   bool is_asking_ = false;
   RunCollectives collectives_;
   RunProgress progress_{output_, store_, workers_, collectives_};

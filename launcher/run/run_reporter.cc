@@ -27,7 +27,7 @@ void RunReporter::tell(const RunEvent& event) {
 
 void RunReporter::attempt_started(int attempt) {
   report_.workers.assign(plan_.workers.size(), {});
-  recorded_ = report_.collectives = report_.where = "";
+  recorded_ = report_.collectives = report_.nccl = report_.where = "";
   report_.stragglers.clear();
   tell(AttemptStarted{attempt});
 }
@@ -58,6 +58,7 @@ void RunReporter::still_running(int attempt, const TellStillRunning& still) {
 void RunReporter::stops_at(const StacksRead& event) {
   recorded_ = event.recorded;
   report_.collectives = event.collectives();
+  report_.nccl = event.nccl;
   report_.where = event.where.line;
   tell(event);
 }
