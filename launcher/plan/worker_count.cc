@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <set>
 
+#include <unistd.h>
+
 #include "common/os/cpu_set.h"
 #include "common/text/parse_number.h"
 #include "common/text/words.h"
@@ -21,10 +23,9 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
   if (text == "auto") return machine.gpus > 0 ? machine.gpus : machine.cpus;
   if (text == "gpu") {
     if (machine.gpus > 0) return machine.gpus;
-    return Error{
-        ErrorKind::kInvalidArgument,
-        "'gpu': no GPU is visible: /dev/nvidia0 does not exist, or CUDA_VISIBLE_DEVICES hides "
-        "all GPUs; give a number or 'cpu'"};
+    return Error{ErrorKind::kInvalidArgument,
+                 "'gpu': no GPU is visible: /dev/nvidia0 does not exist or cannot be opened, or "
+                 "CUDA_VISIBLE_DEVICES hides all GPUs; give a number or 'cpu'"};
   }
   if (text == "xpu") {
     return Error{ErrorKind::kInvalidArgument, "distrun cannot count 'xpu' devices; give a number"};
@@ -65,7 +66,9 @@ int gpu_files(const std::string& root) {
     const std::string name = file.path().filename().string();
     constexpr std::string_view kPrefix = "nvidia";
     if (!name.starts_with(kPrefix)) continue;
-    if (parse_number<int>(name.substr(kPrefix.size()), 0)) ++found;
+    if (!parse_number<int>(name.substr(kPrefix.size()), 0)) continue;
+    // Also the kernel's control groups, by which Slurm and containers hide GPUs, refuse access().
+    if (::access(file.path().c_str(), R_OK | W_OK) == 0) ++found;
   }
   return found;
 }

@@ -4,8 +4,8 @@
 //
 // A number; `cpu`, one per core that this process may use; `gpu`, one per visible GPU; `auto`, one
 // per GPU if there are any, else one per core. As torch/distributed/run.py, but without calling
-// CUDA, which takes seconds: GPUs are the files /dev/nvidia0, /dev/nvidia1, … that
-// CUDA_VISIBLE_DEVICES allows.
+// CUDA, which takes seconds: GPUs are the files /dev/nvidia0, /dev/nvidia1, … that can be opened
+// and that CUDA_VISIBLE_DEVICES allows.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,8 @@ int visible_gpus(int gpus, const std::optional<std::string>& visible_devices);
 // The entries of CUDA_VISIBLE_DEVICES, without spaces around them. Pure.
 std::vector<std::string> listed_devices(std::string_view visible_devices);
 
-// The device files of NVIDIA's GPUs. `root` contains /dev.
+// The device files of NVIDIA's GPUs that this process may open, as --numa-binding counts them.
+// `root` contains /dev.
 int gpu_files(const std::string& root = "");
 
 // This machine, as seen by a process with this environment.

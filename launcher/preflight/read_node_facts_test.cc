@@ -117,6 +117,8 @@ TEST_F(ReadNodeFactsTest, CountsCpusAndGpus) {
   for (const char* name : {"nvidia0", "nvidia12", "nvidiactl", "nvidia-uvm", "null"}) {
     write(std::string("/dev/") + name, "");
   }
+  // Root may open every file that exists.
+  std::filesystem::create_symlink("hidden", folder_.path() + "/dev/nvidia3");
   const NodeFacts facts = read();
   EXPECT_EQ(facts.visible_cpus, 4);
   EXPECT_EQ(facts.gpus, 2);
