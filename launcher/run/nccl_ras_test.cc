@@ -1,5 +1,6 @@
 #include "launcher/run/nccl_ras.h"
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <string_view>
