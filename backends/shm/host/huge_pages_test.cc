@@ -20,9 +20,9 @@ namespace distrun::shm {
 namespace {
 
 // Of two huge pages, and of a page that is in neither.
-constexpr std::size_t kBytes = 2 * kHugeBytes + kPageBytes;
+constexpr std::size_t kTwoAndAPage = 2 * kHugeBytes + kPageBytes;
 
-UniqueFd file_of(std::size_t bytes) {
+UniqueFd file_with_memory(std::size_t bytes) {
   UniqueFd file(::memfd_create("huge pages", MFD_CLOEXEC));
   EXPECT_EQ(::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)), 0) << std::strerror(errno);
   return file;
@@ -56,7 +56,7 @@ long huge_kibibytes_at(const void* data) {
 
 // Why the kernel does not collect pages into a huge one, or empty.
 std::string why_no_huge_pages() {
-  const UniqueFd file = file_of(kHugeBytes);
+  const UniqueFd file = file_with_memory(kHugeBytes);
   void* const room = ::mmap(nullptr, 2 * kHugeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return "mmap failed";
   auto* const aligned =
@@ -70,8 +70,8 @@ std::string why_no_huge_pages() {
 }
 
 TEST(HugePagesTest, LargeMappingsBeginAtAHugePage) {
-  const UniqueFd file = file_of(kBytes + kHugeBytes);
-  for (const std::size_t bytes : {kHugeBytes, kBytes}) {
+  const UniqueFd file = file_with_memory(kTwoAndAPage + kHugeBytes);
+  for (const std::size_t bytes : {kHugeBytes, kTwoAndAPage}) {
     void* const data = map_for_huge_pages(file.get(), kHugeBytes, bytes);
     ASSERT_NE(data, MAP_FAILED) << std::strerror(errno);
     EXPECT_EQ(offset_in_huge_page(data), 0);
@@ -84,8 +84,8 @@ TEST(HugePagesTest, LargeMappingsBeginAtAHugePage) {
 }
 
 TEST(HugePagesTest, MapsNothingElse) {
-  const UniqueFd file = file_of(kBytes);
-  for (const std::size_t bytes : {kPageBytes, kHugeBytes, kBytes}) {
+  const UniqueFd file = file_with_memory(kTwoAndAPage);
+  for (const std::size_t bytes : {kPageBytes, kHugeBytes, kTwoAndAPage}) {
     const long before = mapped_pages();
     void* const data = map_for_huge_pages(file.get(), 0, bytes);
     const long after = mapped_pages();
@@ -96,7 +96,7 @@ TEST(HugePagesTest, MapsNothingElse) {
 
 TEST(HugePagesTest, AMappingThatFailsLeavesNothing) {
   const long before = mapped_pages();
-  void* const data = map_for_huge_pages(-1, 0, kBytes);
+  void* const data = map_for_huge_pages(-1, 0, kTwoAndAPage);
   const int error_number = errno;
   const long after = mapped_pages();
   EXPECT_EQ(data, MAP_FAILED);
@@ -106,21 +106,21 @@ TEST(HugePagesTest, AMappingThatFailsLeavesNothing) {
 
 TEST(HugePagesTest, CollectsPagesForEachMapping) {
   if (const std::string why = why_no_huge_pages(); !why.empty()) GTEST_SKIP() << why;
-  const UniqueFd file = file_of(kBytes);
-  void* const data = map_for_huge_pages(file.get(), 0, kBytes);
-  std::memset(data, 7, kBytes);
-  use_huge_pages(data, kBytes);
+  const UniqueFd file = file_with_memory(kTwoAndAPage);
+  void* const data = map_for_huge_pages(file.get(), 0, kTwoAndAPage);
+  std::memset(data, 7, kTwoAndAPage);
+  use_huge_pages(data, kTwoAndAPage);
   EXPECT_EQ(huge_kibibytes_at(data), 2 * kHugeBytes / 1024);
-  auto* const theirs = static_cast<char*>(map_for_huge_pages(file.get(), 0, kBytes));
-  EXPECT_EQ(theirs[kBytes - 1] + theirs[0], 14);
+  auto* const theirs = static_cast<char*>(map_for_huge_pages(file.get(), 0, kTwoAndAPage));
+  EXPECT_EQ(theirs[kTwoAndAPage - 1] + theirs[0], 14);
   EXPECT_EQ(theirs[kHugeBytes], 7);
   EXPECT_EQ(huge_kibibytes_at(theirs), 2 * kHugeBytes / 1024);
-  ::munmap(data, kBytes);
-  ::munmap(theirs, kBytes);
+  ::munmap(data, kTwoAndAPage);
+  ::munmap(theirs, kTwoAndAPage);
 }
 
 TEST(HugePagesTest, MemoryThatContainsNoHugePageStays) {
-  const UniqueFd file = file_of(kPageBytes);
+  const UniqueFd file = file_with_memory(kPageBytes);
   void* const data = map_for_huge_pages(file.get(), 0, kPageBytes);
   std::memset(data, 7, kPageBytes);
   use_huge_pages(data, kPageBytes);
