@@ -81,14 +81,15 @@ void HostCollectives::wait_and_compare(Watch& watch) {
 
 void HostCollectives::wait_for_root_and_compare(int root, Watch& watch) {
   if (me() != root) {
+    const bool is_ahead = phases_.has_published(root);
     phases_.wait_for(root, watch);
+    if (is_ahead) phases_.prefetch_next(root);
     compare_with(root);
   } else {
-    // Another rank may believe that it is the root. Each looks for the other's call after it has
-    // published its own, so that at least one of them finds it.
-    full_fence();
+    // Ranks that do not lead wait for others, and compare their calls.
+    phases_.lead();
     for (int rank = 0; rank < ranks(); ++rank) {
-      if (phases_.has_published(rank)) compare_with(rank);
+      if (rank != me() && phases_.leads(rank)) compare_with(rank);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -22,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::EndsWith;
 using ::testing::Ge;
@@ -158,6 +160,53 @@ TEST(HostErrorsTest, TwoRanksThatBelieveToBeTheRootOfABroadcastDiffer) {
   });
   EXPECT_EQ(errors[0], "");
   EXPECT_THAT(errors[1], AllOf(HasSubstr("root 0"), HasSubstr("root 1")));
+}
+
+TEST(HostErrorsTest, ALateRootFindsAnotherThatIsManyCallsAhead) {
+  std::latch has_sent(1);
+  const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+    Bytes data(8);
+    if (rank == 0) has_sent.wait();
+    for (int call = 0; call < (rank == 0 ? 1 : 10); ++call) {
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), data.size(), rank, watch);
+      });
+    }
+    has_sent.count_down();
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("root 0"), HasSubstr("root 1")));
+  EXPECT_EQ(errors[1], "");
+}
+
+// Each looks for the other after it has published its own call.
+TEST(HostErrorsTest, OfTwoRootsAtTheSameTimeOneFindsTheOther) {
+  for (int times = 0; times < 100; ++times) {
+    std::barrier together(2);
+    const auto errors = run_as_ranks(2, [&](HostGroup& group, int rank) {
+      Bytes data(8);
+      group.run(in_time(), [](Collectives& all, Watch& watch) { all.barrier(watch); });
+      together.arrive_and_wait();
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), data.size(), rank, watch);
+      });
+    });
+    EXPECT_THAT(errors, Contains(AllOf(HasSubstr("root 0"), HasSubstr("root 1"))));
+  }
+}
+
+// A rank that has led in another call is not one that leads in this one.
+TEST(HostErrorsTest, RootsMayAlternate) {
+  const auto errors = run_as_ranks(3, [](HostGroup& group, int rank) {
+    for (int call = 0; call < 3 * static_cast<int>(kCells); ++call) {
+      Bytes data(8, static_cast<std::byte>(rank));
+      const int root = call / 5 % 3;
+      group.run(in_time(), [&](Collectives& all, Watch& watch) {
+        all.broadcast(data.data(), data.size(), root, watch);
+      });
+      if (data[0] != static_cast<std::byte>(root)) throw std::runtime_error("wrong data");
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
 }
 
 // The root is many calls ahead, and fails when it has to wait.

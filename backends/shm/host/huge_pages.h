@@ -1,11 +1,11 @@
 // Huge pages for memory that processes share. Large tensors in them are filled and reduced faster,
-// because the processor looks up fewer addresses, and pages that follow each other are next to each
-// other.
+// because the processor looks up fewer addresses.
 //
-//     void* data = map_for_huge_pages(file, begin, bytes);      // `begin`: a multiple of
-//     kHugeBytes. … give the file its memory: fallocate(2) … use_huge_pages(data, bytes);
+//     void* data = map_for_huge_pages(file, begin, bytes);
+//     … fallocate(2) …
+//     use_huge_pages(data, bytes);
 //
-// Linux collects the pages since 6.1 (MADV_COLLAPSE), whatever
+// Linux collects pages into huge ones since 6.1 (MADV_COLLAPSE), whatever
 // /sys/kernel/mm/transparent_hugepage/shmem_enabled says, unless that is "deny". Thread safety: any
 // thread.
 #pragma once
@@ -18,14 +18,15 @@ namespace distrun::shm {
 // On x86-64, and on Arm with pages of 4 KiB.
 inline constexpr std::size_t kHugeBytes = std::size_t{2} << 20;
 
-// mmap(2) of a part of a shared file, to read and write: MAP_FAILED and errno on failure. If at
-// least kHugeBytes are mapped, the address is a multiple of it. `bytes` is a multiple of a page.
+// mmap(2) of a part of a shared file, to read and write: MAP_FAILED and errno on failure. `bytes`
+// is a multiple of a page. The address is a multiple of kHugeBytes if at least as much is mapped.
+// For huge pages, `begin` must be one, too.
 void* map_for_huge_pages(int file, std::uint64_t begin, std::size_t bytes);
 
-// Collects the pages of each huge page that is within the mapping, for all processes that map them
-// so. The contents stay. Has no effect if the kernel cannot do that, or not now. Takes about half
-// as long as it takes to touch the pages for the first time, which it makes unnecessary; and a
-// second at most, also if the memory is fragmented.
+// Collects the pages of each huge page that is within these bytes of the mapping, for all processes
+// that map them so. The contents stay. Has no effect if the kernel cannot do that, or not now.
+// Usually takes less time than touching the pages does later without it. Gives up after about a
+// second, such as if the memory is fragmented.
 void use_huge_pages(void* data, std::size_t bytes);
 
 }  // namespace distrun::shm

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "backends/shm/host/full_fence.h"
 #include "backends/shm/host/futex.h"
+#include "backends/shm/host/prefetch.h"
 
 namespace distrun::shm {
 
@@ -50,7 +52,23 @@ void Phases::publish(Watch& watch) {
   // An update waits until the processor has completed the store: after published(), it mostly has.
   auto& sleepers = memory(rank_).sleepers[index_of(phase_)];
   if (sleepers.exchange(0, std::memory_order_release) != 0) wake_sleepers(word);
+  // Others have read it, so the first store to it would wait until they drop it.
+  prefetch_to_write(&cell(rank_, phase_ + 1));
 }
+
+void Phases::lead() {
+  memory(rank_).leading.phase.store(phase_, std::memory_order_relaxed);
+  // Each rank that leads looks for the others after it has published its own phase.
+  full_fence();
+}
+
+bool Phases::leads(int rank) const {
+  const auto led = memory(rank).leading.phase.load(std::memory_order_relaxed);
+  // Phases wrap around, so a rank that led long ago may seem to lead.
+  return has_reached(led, phase_) && has_published(rank);
+}
+
+void Phases::prefetch_next(int rank) const { prefetch_to_read(&cell(rank, phase_ + 1)); }
 
 bool Phases::has_published(int rank) const { return has_published(rank, awaited_); }
 

@@ -94,6 +94,15 @@ class Phases {
   // which it waits.
   bool has_published(int rank) const;
 
+  // For a root that waits for no other rank, after publish(). Another rank may also be one, by
+  // mistake: of two, at least one then finds that the other leads.
+  void lead();
+  // Whether the rank has published the phase, and led in it or in a later one.
+  bool leads(int rank) const;
+
+  // The rank is ahead: fetches what it has published in the next phase, while this one is used.
+  void prefetch_next(int rank) const;
+
   // Published by the rank. Valid after a wait for it, until this rank's next publish().
   const std::byte* slot(int rank) const { return slot_of(memory(rank), phase_, sizes_); }
   const std::byte* small_slot(int rank) const {

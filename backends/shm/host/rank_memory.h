@@ -1,7 +1,7 @@
 // The memory by which the ranks of one host exchange data: each rank has one file in memory, which
 // all of them map. This header says what lies where in it; it depends on nothing but the machine.
 //
-//     | heading | bell | sleepers | cells | slots 0, 1 | small slots | ring for rank 0, 1, … |
+//     | heading | bell | leading | sleepers | cells | slots 0, 1 | small slots | ring for rank 0, …
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
 // writes only its cell, and perhaps a slot, and publishes them by storing k in the cell.
@@ -54,7 +54,7 @@ static_assert(offsetof(Cell, bytes) + kInlineBytes <= kLineBytes);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 // The number of cells of a rank, and of small slots.
-inline constexpr std::size_t kCells = 64;
+inline constexpr std::size_t kCells = 256;
 inline constexpr std::size_t kSmallBytes = 4096;  // Of a small slot.
 
 enum class RankState : std::uint32_t {
@@ -83,7 +83,7 @@ struct alignas(kApartBytes) Heading {
 };
 
 inline constexpr std::uint64_t kRankMemoryMagic = 0x306d68736e757264;  // "drunshm0"
-inline constexpr std::uint32_t kRankMemoryVersion = 6;
+inline constexpr std::uint32_t kRankMemoryVersion = 7;
 
 // Changes whenever a message may go on: one came, or the rings of others have room again.
 struct alignas(kApartBytes) Bell {
@@ -91,9 +91,16 @@ struct alignas(kApartBytes) Bell {
   std::atomic<std::uint32_t> word = 0;
 };
 
+// In a line of its own, which other ranks keep in their caches as long as the rank does not lead.
+struct alignas(kApartBytes) Leading {
+  // The last phase in which the rank was a root that waits for no other rank.
+  std::atomic<std::uint32_t> phase = 0;
+};
+
 struct RankMemory {
   Heading heading;
   Bell bell;
+  Leading leading;
   // Of each cell; 1: some rank sleeps until the cell's word changes. Cells are in other lines, so
   // these stay with the rank as long as no rank sleeps.
   alignas(kApartBytes) std::array<std::atomic<std::uint32_t>, kCells> sleepers{};
@@ -107,7 +114,7 @@ struct Ring {
 };
 
 inline constexpr std::size_t kPageBytes = 4096;
-inline constexpr std::size_t kFirstBytes = 3 * kPageBytes;
+inline constexpr std::size_t kFirstBytes = 9 * kPageBytes;
 static_assert(sizeof(RankMemory) <= kFirstBytes);
 
 // Which all ranks of a group know.

@@ -72,7 +72,7 @@ TEST(RankRegionTest, MemoryOfAnotherSizeIsRejected) {
   MemorySizes larger = kSizes;
   larger.ring_bytes *= 2;
   EXPECT_THAT(map_error(copy_of(region.descriptor()), 1, larger),
-              EndsWith("bytes; expected at least 319488: do all ranks run the same version?"));
+              EndsWith("bytes; expected at least 1130496: do all ranks run the same version?"));
 }
 
 TEST(RankRegionTest, MemoryWithAnotherNumberOfCellsIsRejected) {
@@ -106,7 +106,7 @@ TEST(RankRegionTest, ALimitOfFileSizesIsAnErrorAndNotASignal) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
-            "share 307200 bytes of memory: ftruncate: file too large: raise `ulimit -f`");
+            "share 1118208 bytes of memory: ftruncate: file too large: raise `ulimit -f`");
 }
 
 TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
@@ -118,7 +118,7 @@ TEST(RankRegionTest, TooManyOpenFilesSayWhichLimitToRaise) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().message,
-            "share 307200 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
+            "share 1118208 bytes of memory: memfd_create: too many open files: raise `ulimit -n`");
 }
 
 // Made by a thread that is bound to the CPU.

@@ -136,24 +136,35 @@ SharedBlocks::~SharedBlocks() = default;
 
 Result<std::unique_ptr<SharedBlock>> SharedBlocks::allocate(std::size_t bytes) {
   const std::size_t whole = rounded_up(bytes, kPageBytes);
+  const auto reserved = reserve(bytes);
+  if (!reserved) return reserved.error();
+  const std::uint64_t begin = *reserved;
+  // Without the lock: this may take a second, and collectives go on.
+  const int file = own_->file.get();
+  Mapping mapping(file, begin, whole);
+  if (mapping.data() == nullptr) return block_error("mmap", bytes);
+  if (!extend_file(file, begin, whole)) return block_error("fallocate", bytes);
+  use_huge_pages(mapping.data(), whole);
+  const std::lock_guard lock(own_->mutex);
+  own_->blocks[mapping.data()] = {begin, whole};
+  return std::unique_ptr<SharedBlock>(std::make_unique<Block>(own_, std::move(mapping), begin));
+}
+
+Result<std::uint64_t> SharedBlocks::reserve(std::size_t bytes) {
   const std::lock_guard lock(own_->mutex);
   if (!own_->file) {
     own_->file.reset(
         ::fcntl(regions_[static_cast<std::size_t>(rank_)].descriptor(), F_DUPFD_CLOEXEC, 0));
     if (!own_->file) return block_error("fcntl", bytes);
   }
-  const std::uint64_t begin = whole < kHugeBytes ? own_->end : rounded_up(own_->end, kHugeBytes);
-  if (!fits_file_limit(begin + whole)) {
+  const std::uint64_t begin = bytes < kHugeBytes ? own_->end : rounded_up(own_->end, kHugeBytes);
+  const std::uint64_t end = begin + rounded_up(bytes, kPageBytes);
+  if (!fits_file_limit(end)) {
     errno = EFBIG;
     return block_error("fallocate", bytes);
   }
-  Mapping mapping(own_->file.get(), begin, whole);
-  if (mapping.data() == nullptr) return block_error("mmap", bytes);
-  if (!extend_file(own_->file.get(), begin, whole)) return block_error("fallocate", bytes);
-  use_huge_pages(mapping.data(), whole);
-  own_->end = begin + whole;
-  own_->blocks[mapping.data()] = {begin, whole};
-  return std::unique_ptr<SharedBlock>(std::make_unique<Block>(own_, std::move(mapping), begin));
+  own_->end = end;
+  return begin;
 }
 
 BlockPlace SharedBlocks::place_of(const std::byte* data, std::size_t bytes) const {

@@ -17,6 +17,7 @@
 
 #include "backends/shm/host/host_error.h"
 #include "backends/shm/host/huge_pages.h"
+#include "backends/shm/host/test/huge_pages_seen.h"
 #include "backends/shm/host/test/threads_as_ranks.h"
 #include "backends/shm/test/mapped_files.h"
 
@@ -124,6 +125,23 @@ TEST_F(SharedBlocksTest, LargeBlocksBeginAtHugePages) {
   seen[kHugeBytes - 1] = std::byte{42};
   EXPECT_EQ(large->data()[kHugeBytes - 1], std::byte{42});
   EXPECT_EQ(after->data()[0], std::byte{0});
+}
+
+TEST_F(SharedBlocksTest, LargeBlocksAreInHugePages) {
+  if (const auto why = test::why_no_huge_pages(); !why.empty()) GTEST_SKIP() << why;
+  const long expected = 2 * kHugeBytes;
+  long seen_here = 0, seen_there = 0;
+  // A kernel that is busy may leave out some of the pages.
+  for (int tries = 0; tries < 100 && seen_there != expected; ++tries) {
+    const auto block = zeros.allocate(2 * kHugeBytes).value();
+    std::byte* const theirs =
+        ones.data_of(0, zeros.place_of(block->data(), 2 * kHugeBytes), 2 * kHugeBytes);
+    theirs[0] = theirs[kHugeBytes] = std::byte{42};
+    seen_here = test::huge_bytes_at(block->data());
+    seen_there = test::huge_bytes_at(theirs);
+  }
+  EXPECT_EQ(seen_here, expected);
+  EXPECT_EQ(seen_there, expected);
 }
 
 TEST_F(SharedBlocksTest, AForkedChildDoesNotFreeABlock) {
