@@ -9,7 +9,7 @@ inline void prefetch_to_read(const void* place) { __builtin_prefetch(place); }
 inline void prefetch_to_write(const void* place) {
 #if defined(__x86_64__)
   // The compiler has it only for some processors; all others of 64 bits ignore it.
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(place)));
+  asm volatile("prefetchw\t%0" : : "m"(*static_cast<const char*>(place)));
 #else
   __builtin_prefetch(place, /*rw=*/1);
 #endif
