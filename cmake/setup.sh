@@ -165,9 +165,9 @@ install_lightning() {
   need_space .deps 200 "lightning"
   say "fetching lightning $version into $folder"
   rm -rf "$folder"
-  # It uses the torch that is already installed.
-  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps \
-    "lightning==$version" pytorch-lightning lightning-utilities torchmetrics tqdm pyyaml packaging >"$log" 2>&1; then
+  # It uses the torch that is already installed, and the fsspec that torch needs.
+  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps "lightning==$version" \
+    "pytorch-lightning==$version" lightning-utilities==0.15.3 torchmetrics==1.9.0 tqdm==4.70.1 pyyaml==6.0.4 packaging==26.4 >"$log" 2>&1; then
     tail -n 5 "$log" >&2
     die "pip could not install lightning $version" "the whole output is in $log"
   fi
