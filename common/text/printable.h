@@ -3,7 +3,8 @@
 //     printable("a\nb", 80)                  // a\x0ab
 //     printable(std::string(9999, 'k'), 80)  // 80 bytes, and "…"
 //
-// Escapes control characters, keeps bytes that are not UTF-8, and cuts between characters. Pure.
+// Escapes control characters, also those of lines and of the direction of text (U+2028 to U+202E,
+// U+2066 to U+2069); keeps bytes that are not UTF-8, and cuts between characters. Pure.
 #pragma once
 
 #include <cstddef>
