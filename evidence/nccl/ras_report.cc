@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <cstdlib>
 #include <set>
 #include <utility>
 #include <vector>
@@ -52,14 +53,16 @@ std::string_view take_until(std::string_view& text, std::string_view end) {
 struct RasMember {          // A rank or a process that RAS names.
   std::optional<int> rank;  // In its communicator.
   std::optional<int> pid;
-  std::string_view node;
+  std::string_view node, gpu;  // "GPU 0"
 };
+
+using RasMembers = std::vector<RasMember>;
 
 // What RAS says of some ranks: "Rank 3 reported System error".
 struct RasStatement {
   std::size_t count = 0;       // Of ranks. 0: those that are named.
   std::string_view predicate;  // "reported System error"; may be empty.
-  std::vector<RasMember> members;
+  RasMembers members;
 };
 
 struct RasTopic {  // A problem, and statements about it.
@@ -147,10 +150,12 @@ class RasReader {
     std::string_view rest = line;
     if (take(rest, "Rank ")) {
       std::string_view what = take_until(rest, " -- ");
-      RasMember member{.rank = whole_number(take_until(what, " ")), .pid = {}, .node = {}};
+      RasMember member{
+          .rank = whole_number(take_until(what, " ")), .pid = {}, .node = {}, .gpu = {}};
       if (!member.rank) return add_topic(finding, line);
       if (const auto at = rest.find("process "); at != rest.npos) {
         read_process(rest.substr(at + std::string_view("process ").size()), member);
+        member.gpu = take_until(rest, " managed by ");
       }
       return what.empty() ? add_member(finding, member)
                           : add_statement(finding, {1, what, {member}});
@@ -162,9 +167,9 @@ class RasReader {
     }
     // Before 2.26: "The missing ranks: 1,2".
     if (line.starts_with("The ") && !take_until(rest, ": ").empty() && !rest.empty()) {
-      std::vector<RasMember> members;
+      RasMembers members;
       for (const std::string_view one : split(rest, ',')) {
-        members.push_back({.rank = whole_number(one), .pid = {}, .node = {}});
+        members.push_back({.rank = whole_number(one), .pid = {}, .node = {}, .gpu = {}});
         if (!members.back().rank) return add_topic(finding, line);
       }
       for (const RasMember& member : members) add_member(finding, member);
@@ -196,6 +201,24 @@ class RasReader {
   std::map<std::string, int, std::less<>> sizes_;  // Of the communicators of a group.
   std::vector<RasFinding> findings_;
 };
+
+RasMembers members_of(const RasFinding& finding) {
+  RasMembers members;
+  for (const RasTopic& topic : finding.topics) {
+    for (const RasStatement& statement : topic.statements) {
+      members.insert(members.end(), statement.members.begin(), statement.members.end());
+    }
+  }
+  return members;
+}
+
+// Of the run. `size`: of the communicator whose rank `member` is.
+std::optional<int> rank_of(const RasMember& member, std::optional<int> size,
+                           const RasNames& names) {
+  const auto known = member.pid ? names.ranks.find(*member.pid) : names.ranks.end();
+  if (known != names.ranks.end()) return known->second;
+  return size == names.world_size ? member.rank : std::nullopt;
+}
 
 class RasWriter {
  public:
@@ -248,22 +271,25 @@ class RasWriter {
     return predicate.empty() ? who : fmt::format("{} {}", who, predicate);
   }
 
-  std::string text_of(const std::vector<RasMember>& members) const {
+  std::string text_of(const RasMembers& members) const {
     std::set<int> ranks, in_communicator;
     std::vector<std::string> texts, processes;
     for (const RasMember& member : members) {
-      const auto known = member.pid ? names_.ranks.find(*member.pid) : names_.ranks.end();
-      if (known != names_.ranks.end()) {
-        ranks.insert(known->second);
-      } else if (member.rank && size_ == names_.world_size) {
-        ranks.insert(*member.rank);
+      if (const auto rank = rank_of(member, size_, names_)) {
+        ranks.insert(*rank);
       } else if (member.rank) {
         in_communicator.insert(*member.rank);
       } else {
         processes.push_back(process(member));
       }
     }
-    if (!ranks.empty()) texts.push_back(list_of_ranks({ranks.begin(), ranks.end()}));
+    if (!ranks.empty()) {
+      texts.push_back(list_of_ranks({ranks.begin(), ranks.end()}));
+      const bool have_many_gpus = size_.value_or(0) > names_.world_size;
+      if (have_many_gpus && members.size() == 1 && !members[0].gpu.empty()) {
+        texts.back() += fmt::format(" ({})", members[0].gpu);
+      }
+    }
     if (!in_communicator.empty()) {
       texts.push_back(list_of_ranks({in_communicator.begin(), in_communicator.end()}) +
                       " of the communicator");
@@ -288,15 +314,48 @@ class RasWriter {
   std::optional<int> size_;  // Of the communicator.
 };
 
-// Communicators say the same as the job, and name the ranks.
-bool is_repeated(const RasFinding& finding, const std::vector<RasFinding>& all) {
-  if (finding.communicator || (finding.kind != "INCOMPLETE" && finding.kind != "TIMEOUT")) {
-    return false;
+// The members that communicators lack. Of a communicator whose members are all silent, RAS knows
+// nothing: then only the job's finding names them.
+class RasMissing {
+ public:
+  RasMissing(const std::vector<RasFinding>& findings, const RasNames& names) : names_(names) {
+    for (const RasFinding& finding : findings) {
+      if (!finding.communicator || finding.kind != "INCOMPLETE") continue;
+      is_incomplete_ = true;
+      for (const RasMember& member : members_of(finding)) add(member, finding.communicator->size);
+    }
   }
-  return std::any_of(all.begin(), all.end(), [](const RasFinding& other) {
-    return other.communicator && other.kind == "INCOMPLETE";
-  });
-}
+
+  // Whether communicators say the same as the job's `finding`.
+  bool repeats(const RasFinding& finding) const {
+    if (finding.communicator || !is_incomplete_) return false;
+    return finding.kind == "TIMEOUT" || (finding.kind == "INCOMPLETE" && has_all_of(finding));
+  }
+
+ private:
+  void add(const RasMember& member, std::optional<int> size) {
+    if (const auto rank = rank_of(member, size, names_)) ranks_.insert(*rank);
+    if (member.pid) processes_.emplace(*member.pid, member.node);
+  }
+
+  bool has(const RasMember& member) const {
+    const auto rank = rank_of(member, std::nullopt, names_);
+    if (rank && ranks_.count(*rank) > 0) return true;
+    return member.pid && processes_.count({*member.pid, member.node}) > 0;
+  }
+
+  // False if `finding` names none.
+  bool has_all_of(const RasFinding& finding) const {
+    const RasMembers members = members_of(finding);
+    return !members.empty() && std::all_of(members.begin(), members.end(),
+                                           [this](const RasMember& one) { return has(one); });
+  }
+
+  const RasNames& names_;
+  bool is_incomplete_ = false;
+  std::set<int> ranks_;
+  std::set<std::pair<int, std::string_view>> processes_;
+};
 
 // Cuts twice: making text printable costs time, and makes it longer.
 std::string shown(std::string_view text) {
@@ -310,11 +369,12 @@ std::string shown(std::string_view text) {
 std::string ras_line(std::string_view answer, const RasNames& names) {
   if (!answer.starts_with(kRasServer)) return "";
   const RasReader reader(answer);
+  const RasMissing missing(reader.findings(), names);
   RasWriter writer(names);
   std::vector<std::string> texts;
   std::size_t left_out = 0;
   for (const RasFinding& finding : reader.findings()) {
-    if (is_repeated(finding, reader.findings())) continue;
+    if (missing.repeats(finding)) continue;
     if (texts.size() < kFindingsMax) {
       texts.push_back(shown(writer.text_of(finding)));
     } else {
@@ -335,15 +395,21 @@ bool may_be_of_ras(std::string_view answer) {
 }
 
 std::optional<std::uint16_t> ras_port(std::string_view environment) {
-  std::optional<std::uint16_t> port = kRasPort;
+  if (environment.empty()) return std::nullopt;
+  // As NCCL reads them: of two variables with one name, getenv() finds the first.
+  std::optional<std::string_view> enable, address;
   for (std::string_view variable : split(environment, '\0')) {
-    if (variable == "NCCL_RAS_ENABLE=0") return std::nullopt;
-    if (!take(variable, "NCCL_RAS_ADDR=")) continue;
-    const auto given =
-        parse_number<std::uint16_t>(variable.substr(variable.rfind(':') + 1), /*min=*/1);
-    port = given ? std::optional(*given) : std::nullopt;
+    if (!enable && take(variable, "NCCL_RAS_ENABLE=")) enable = variable;
+    if (!address && take(variable, "NCCL_RAS_ADDR=")) address = variable;
   }
-  return port;
+  if (enable && !enable->empty() &&
+      std::strtoll(std::string(*enable).c_str(), nullptr, /*base=*/0) != 1) {
+    return std::nullopt;
+  }
+  if (!address) return kRasPort;
+  const auto given =
+      parse_number<std::uint16_t>(address->substr(address->rfind(':') + 1), /*min=*/1);
+  return given ? std::optional(*given) : std::nullopt;
 }
 
 }  // namespace distrun

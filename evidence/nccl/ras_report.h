@@ -47,7 +47,8 @@ std::string ras_line(std::string_view answer, const RasNames& names);
 bool may_be_of_ras(std::string_view answer);
 
 // The port at which RAS listens in a process with these variables, as in /proc/PID/environ. Empty
-// if RAS is switched off, or if NCCL_RAS_ADDR has no port.
+// if RAS is switched off, if NCCL_RAS_ADDR has no port, and if there are no variables: /proc gives
+// none if it does not let them be read.
 std::optional<std::uint16_t> ras_port(std::string_view environment);
 
 }  // namespace distrun

@@ -77,6 +77,50 @@ TEST(RasReportTest, NamesTheRankWhoseProcessDoesNotAnswer) {
             "rank 2");
 }
 
+// RAS knows nothing of a communicator whose members are all silent.
+TEST(RasReportTest, NamesSilentProcessesThatNoCommunicatorNames) {
+  const std::string job =
+      "INCOMPLETE\n"
+      "  Missing communicator data from 2 job processes\n"
+      "  Process 102 on node 10.0.0.1 managing GPU 2\n"
+      "  Process 4711 on node 10.0.0.2 managing GPU 0\n"
+      "\n";
+  const std::string communicator =
+      "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+      "  Missing communicator data from 1 rank\n"
+      "  Rank 2 -- GPU 2 managed by process 102 on node 10.0.0.1\n"
+      "\n";
+  const std::string_view of_communicator =
+      "communicator of 4 ranks (cf264af53edbe986): missing communicator data from 1 rank: rank 2";
+  EXPECT_EQ(line(job + communicator),
+            "missing communicator data from 2 job processes: rank 2, process 4711 on 10.0.0.2; " +
+                std::string(of_communicator));
+  const std::string other_communicator =
+      "#1-1 (cf264af53edbe987) INCOMPLETE\n"
+      "  Missing communicator data from 1 rank\n"
+      "  Rank 0 -- GPU 0 managed by process 4711 on node 10.0.0.2\n";
+  EXPECT_EQ(line(job + communicator + other_communicator),
+            std::string(of_communicator) +
+                "; communicator of 2 ranks (cf264af53edbe987): missing communicator data from 1 "
+                "rank: rank 0 of the communicator (process 4711 on 10.0.0.2)");
+  // Without its processes, too.
+  EXPECT_EQ(line("INCOMPLETE\n  Missing communicator data from 9 job processes\n" + communicator),
+            "missing communicator data from 9 job processes; " + std::string(of_communicator));
+}
+
+TEST(RasReportTest, TheJobDoesNotRepeatRanksOfVersionsBefore226) {
+  EXPECT_EQ(line("INCOMPLETE\n"
+                 "  Missing communicator data from 1 job process\n"
+                 "  Process 102 on node 10.0.0.1 managing GPU 2\n"
+                 "\n"
+                 "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+                 "  Missing communicator data from 1 rank\n"
+                 "  The missing rank: 2\n"
+                 "\n"),
+            "communicator of 4 ranks (cf264af53edbe986): missing communicator data from 1 rank: "
+            "rank 2");
+}
+
 TEST(RasReportTest, NamesTheMissingRanksOfVersionsBefore226) {
   EXPECT_EQ(line("#0-0 (cf264af53edbe986) INCOMPLETE\n"
                  "  Missing communicator data from 2 ranks\n"
@@ -140,6 +184,21 @@ TEST(RasReportTest, NamesTheRankThatIsBehind) {
             "3 ranks have launched up to operation 12, rank 2 has launched up to operation 11; "
             "different Broadcast operation counts: 3 ranks have launched up to operation 1, "
             "rank 1 has not launched any operations");
+}
+
+TEST(RasReportTest, NamesTheGpuIfProcessesHaveSeveral) {
+  const std::string found =
+      answer("",
+             "#0-0 (cf264af53edbe986) MISMATCH\n"
+             "  Communicator ranks have different AllReduce operation counts\n"
+             "  Rank 0 has launched up to operation 12 -- GPU 0 managed by "
+             "process 100 on node 10.0.0.1\n"
+             "  Rank 1 has launched up to operation 11 -- GPU 1 managed by "
+             "process 100 on node 10.0.0.1\n");
+  EXPECT_EQ(ras_line(found, {.ranks = {{100, 0}, {101, 1}}, .world_size = 2}),
+            "communicator of 4 ranks (cf264af53edbe986): different AllReduce operation counts: "
+            "rank 0 (GPU 0) has launched up to operation 12, rank 0 (GPU 1) has launched up to "
+            "operation 11");
 }
 
 TEST(RasReportTest, NamesRanksInAnotherState) {
@@ -227,6 +286,20 @@ TEST(RasReportTest, CutsLongTexts) {
               HasSubstr("rank 1 of the communicator has status S, 12 more"));
 }
 
+// A time that grows with the square of the size would take minutes.
+TEST(RasReportTest, AReportOfTwoMebibytesIsRead) {
+  constexpr std::size_t kSize = std::size_t{2} << 20;
+  for (const std::string_view repeated :
+       {"TIMEOUT\n", "INCOMPLETE\n", "TIMEOUT\nINCOMPLETE\n", "DEAD\n", "#\n", "#0-0 (a) DEAD\n",
+        "#0-0 (a) INCOMPLETE\n  Rank 1 -- process 1 on node a\n", "  Process 1 on node a\n",
+        "INCOMPLETE\n  Process 1 on node a\n", "  Rank 1 -- \n", "  Rank 1 has x -- \n",
+        "  5 ranks x\n", "  The missing ranks: 1,2\n", "  a\n", "===\n", "\n"}) {
+    std::string many;
+    while (many.size() < kSize) many += repeated;
+    EXPECT_LT(line(many, many).size(), std::size_t{5000}) << repeated;
+  }
+}
+
 TEST(RasReportTest, EscapesControlCharacters) {
   EXPECT_EQ(line("red \x1b[31m\xff\n"), "red \\x1b[31m\xEF\xBF\xBD");
   const std::string null("a\0b\n", 4);
@@ -244,20 +317,30 @@ TEST(RasReportTest, OddLinesDoNoHarm) {
 }
 
 TEST(RasPortTest, IsThatOfTheVariable) {
-  EXPECT_EQ(ras_port(""), 28028);
   EXPECT_EQ(ras_port("PATH=/bin\0HOME=/\0"sv), 28028);
   EXPECT_EQ(ras_port("PATH=/bin\0NCCL_RAS_ADDR=localhost:4711\0HOME=/\0"sv), 4711);
   EXPECT_EQ(ras_port("NCCL_RAS_ADDR=[::1]:4712"), 4712);
   EXPECT_EQ(ras_port("XNCCL_RAS_ADDR=localhost:4711"), 28028);
 }
 
+// As for getenv().
+TEST(RasPortTest, OfTwoVariablesTheFirstCounts) {
+  EXPECT_EQ(ras_port("NCCL_RAS_ADDR=a:4711\0NCCL_RAS_ADDR=a:4712\0"sv), 4711);
+  EXPECT_EQ(ras_port("NCCL_RAS_ENABLE=1\0NCCL_RAS_ENABLE=0\0"sv), 28028);
+}
+
 TEST(RasPortTest, MayBeUnknown) {
+  EXPECT_EQ(ras_port(""), std::nullopt) << "variables that cannot be read";
   EXPECT_EQ(ras_port("NCCL_RAS_ADDR="), std::nullopt);
   EXPECT_EQ(ras_port("NCCL_RAS_ADDR=localhost:"), std::nullopt);
   EXPECT_EQ(ras_port("NCCL_RAS_ADDR=localhost:0"), std::nullopt);
   EXPECT_EQ(ras_port("NCCL_RAS_ADDR=localhost:70000"), std::nullopt);
-  EXPECT_EQ(ras_port("NCCL_RAS_ENABLE=0"), std::nullopt);
-  EXPECT_EQ(ras_port("NCCL_RAS_ENABLE=1"), 28028);
+  for (const char* off : {"0", "00", "0x0", "2", "-1", "no"}) {
+    EXPECT_EQ(ras_port(std::string("NCCL_RAS_ENABLE=") + off), std::nullopt) << off;
+  }
+  for (const char* on : {"1", "0x1", " 1", ""}) {
+    EXPECT_EQ(ras_port(std::string("NCCL_RAS_ENABLE=") + on), 28028) << on;
+  }
 }
 
 }  // namespace
