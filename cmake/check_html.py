@@ -188,6 +188,13 @@ def check_hung_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathl
         sys.exit(f"the page does not begin with the place of the ranks: {where}")
     reader.photograph("hung")
     expect("errors of the page", reader.errors(), [])
+    # As if NCCL had been asked, too.
+    event = '"event":"stacks_read"'
+    text = page.read_text()
+    expect("events of stacks in the page", text.count(event), 1)
+    page.write_text(text.replace(event, event + ',"nccl":"rank 1 is dead"'))
+    reader.open()
+    expect("places of the ranks after what NCCL says", reader.texts("header .where"), ["NCCL: rank 1 is dead. " + where[0]])
 
 
 def main() -> None:

@@ -28,6 +28,15 @@ TEST(HtmlPageTest, IsOneFileThatMayLoadNothing) {
   EXPECT_THAT(page, Not(HasSubstr("@PAGE_")));
 }
 
+// Of an event `stacks_read`.
+TEST(HtmlPageTest, TheRunShowsAllEvidenceOfAHang) {
+  const std::string page = html_page(Page::kRun, "", "{}");
+  for (const char* text : {"'Collectives: ' + one.collectives", "'NCCL: ' + one.nccl",
+                           "'Where the workers were: ' + one.where"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+}
+
 TEST(HtmlPageTest, ProgramOutputCannotBecomeMarkup) {
   const auto scripts = count_of(html_page(Page::kTests, "", "{}"), "<script");
   const std::string page = html_page(Page::kTests, "<script>a()</script>\"&",

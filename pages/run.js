@@ -148,7 +148,7 @@ const kTexts = {
 };
 
 function whereText(one) {
-  return [one.collectives && 'Collectives: ' + one.collectives, one.where && 'Where the workers were: ' + one.where]
+  return [one.collectives && 'Collectives: ' + one.collectives, one.nccl && 'NCCL: ' + one.nccl, one.where && 'Where the workers were: ' + one.where]
     .filter(Boolean).join('. ');
 }
 
