@@ -37,7 +37,8 @@ struct Peer {
 
 }  // namespace
 
-std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t>>& processes) {
+std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t>>& processes,
+                                          std::optional<std::uint16_t> left_out) {
   std::unordered_map<std::uint64_t, int> ranks;  // By inode.
   for (const auto& [rank, pid] : processes) {
     for (const std::uint64_t inode : sockets_of(pid)) ranks.emplace(inode, rank);
@@ -52,7 +53,7 @@ std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t
   std::vector<RankSocket> sockets;
   for (const SocketRow& row : *rows) {
     const auto rank = ranks.find(row.inode);
-    if (rank == ranks.end()) continue;
+    if (rank == ranks.end() || row.port == left_out) continue;
     const bool is_closed = row.state == TCP_CLOSE_WAIT;
     // The kernel counts the end of the data as a byte.
     const std::uint32_t in = is_closed && row.unread > 0 ? 1 : 0;

@@ -35,8 +35,10 @@ struct ConnectionLine {
   std::string text;
 };
 
+// Without connections whose end at a rank is at port `left_out`: those that distrun itself opens.
 // Empty if the kernel does not say. Does not block.
-std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t>>& processes);
+std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t>>& processes,
+                                          std::optional<std::uint16_t> left_out = std::nullopt);
 
 // Only connections with stuck bytes, or closed by one end, by rank and peer. Pure.
 std::vector<ConnectionLine> connection_lines(const std::vector<RankSocket>& sockets);

@@ -139,6 +139,18 @@ TEST(RankSocketsTest, AHalfClosedEndStillHasItsRank) {
               ElementsAre("rank 3 has closed its connection to rank 3"));
 }
 
+TEST(RankSocketsTest, ConnectionsToOnePortOfARankAreLeftOut) {
+  Pair pair = connected_pair();
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::getsockname(pair.other.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  ASSERT_EQ(::send(pair.one.get(), "hello", 5, 0), 5);
+  wait_readable(pair.other.get());
+  pair.one.reset();
+  EXPECT_THAT(texts_of(read_rank_sockets({{3, ::getpid()}})), ::testing::Not(IsEmpty()));
+  EXPECT_THAT(texts_of(read_rank_sockets({{3, ::getpid()}}, ntohs(address.sin_port))), IsEmpty());
+}
+
 TEST(RankSocketsTest, AnEndedProcessHasNone) {
   EXPECT_THAT(read_rank_sockets({{0, -1}}), IsEmpty());
 }
