@@ -28,9 +28,10 @@ constexpr const char* kFound =
     "rank 0 has launched up to operation 12, rank 1 has launched up to operation 11\n";
 
 // What local rank 0 does, by its argument: "answer"; "silence": it accepts no connection;
-// "garbage"; "none": it does not listen. A process must have the address in its environment from
-// its start.
-constexpr const char* kScript = R"(import os, socket, sys
+// "collect": it accepts and neither reads nor answers, as RAS while it collects data; "garbage";
+// "none": it does not listen. A process must have the address in its environment from its start. If
+// it is slow, distrun opens several connections: it answers only those that distrun has not closed.
+constexpr const char* kScript = R"(import os, select, socket, sys
 what = sys.argv[1]
 if os.environ["LOCAL_RANK"] == "0" and what != "none" and "FAKE_RAS" not in os.environ:
     server = socket.create_server(("127.0.0.1", 0))
@@ -39,14 +40,24 @@ if os.environ["LOCAL_RANK"] == "0" and what != "none" and "FAKE_RAS" not in os.e
     os.environ["NCCL_RAS_ADDR"] = "localhost:" + str(server.getsockname()[1])
     os.execv(sys.executable, [sys.executable] + sys.argv)
 print("here", flush=True)
-if "FAKE_RAS" not in os.environ or what == "silence":
+if "FAKE_RAS" not in os.environ:
     os.read(os.pipe()[0], 1)
 server = socket.socket(fileno=int(os.environ["FAKE_RAS"]))
-while True:
-    client, _ = server.accept()
+if what == "silence":
+    select.select([server], [], [])
+    print("asked", flush=True)
+    os.read(os.pipe()[0], 1)
+open_clients = []
+def serve(client):
+    if what in ("collect", "garbage"):
+        open_clients.append(client)
+    if what == "collect":
+        client.sendall(b"SERVER PROTOCOL 2\nOK\n")
+        print("asked", flush=True)
+        return
     if what == "garbage":
         client.sendall(b"\x00\x1b[31m\xff\r\n" * 100)
-        continue
+        return
     for line in client.makefile("r"):
         if line.startswith("CLIENT PROTOCOL"):
             client.sendall(b"SERVER PROTOCOL 2\n")
@@ -54,6 +65,8 @@ while True:
             client.sendall(b"OK\n")
         elif line == "VERBOSE STATUS\n":
             break
+    if select.select([client], [], [], 0)[0]:
+        return
     client.sendall(b"""
 Communicators... (0.00s)
 =============
@@ -76,6 +89,12 @@ Warnings
 """)
     print("answered", flush=True)
     client.shutdown(socket.SHUT_WR)
+    client.recv(1)
+while True:
+    try:
+        serve(server.accept()[0])
+    except OSError:
+        pass
 )";
 
 class FakeRasTest : public ::testing::Test {
@@ -125,8 +144,14 @@ TEST_F(FakeRasTest, StacksAndASignalTellWhatRasSays) {
 }
 
 TEST_F(FakeRasTest, ASilentServerOnlyDelaysTheEnd) {
-  const auto result = run("silence", {"--timeout", "1"});
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
+  ProgramOptions options;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (out == "here\n") ::kill(pid, SIGUSR1);
+    if (out == "here\nasked\n") ::kill(pid, SIGTERM);
+  };
+  const auto result = run("silence", {}, options);
+  EXPECT_EQ(result.out, "here\nasked\n");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("distrun: where the workers are"), Not(HasSubstr("NCCL:"))));
 }

@@ -103,6 +103,7 @@ class RasReader {
         const bool may_be_title = is_last && !is_whole_;
         if (!may_be_title) add(lines[i]);
       } else if (lines[i].starts_with("ERROR")) {
+        is_refused_ = true;
         findings_.push_back({.communicator = {}, .kind = lines[i], .topics = {}});
       } else {
         add_row(lines[i]);
@@ -111,6 +112,7 @@ class RasReader {
   }
 
   bool is_whole() const { return is_whole_; }
+  bool is_refused() const { return is_refused_; }  // RAS does not know a command.
   const std::vector<RasFinding>& findings() const { return findings_; }
 
  private:
@@ -197,7 +199,7 @@ class RasReader {
     finding.topics.back().statements.back().members.push_back(member);
   }
 
-  bool is_after_table_ = false, is_whole_ = false;
+  bool is_after_table_ = false, is_whole_ = false, is_refused_ = false;
   std::map<std::string, int, std::less<>> sizes_;  // Of the communicators of a group.
   std::vector<RasFinding> findings_;
 };
@@ -357,6 +359,15 @@ class RasMissing {
   std::set<std::pair<int, std::string_view>> processes_;
 };
 
+// Why the report has no end; empty if it has one.
+std::string_view missing_end(const RasReader& reader, RasEnd end) {
+  if (end == RasEnd::kCut) return "the report of RAS is too long: distrun has read its beginning";
+  if (reader.is_whole() || reader.is_refused()) return "";
+  if (end == RasEnd::kClosed) return "RAS has ended its report early";
+  return "RAS had not finished its report when distrun stopped waiting, perhaps because a process "
+         "does not answer";
+}
+
 // Cuts twice: making text printable costs time, and makes it longer.
 std::string shown(std::string_view text) {
   constexpr std::size_t kBeyond = 8;  // Then the second cut sees that something was cut.
@@ -366,7 +377,7 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-std::string ras_line(std::string_view answer, const RasNames& names) {
+std::string ras_line(std::string_view answer, const RasNames& names, RasEnd end) {
   if (!answer.starts_with(kRasServer)) return "";
   const RasReader reader(answer);
   const RasMissing missing(reader.findings(), names);
@@ -382,10 +393,8 @@ std::string ras_line(std::string_view answer, const RasNames& names) {
     }
   }
   if (left_out > 0) texts.push_back(fmt::format("{} more", left_out));
-  if (!reader.is_whole()) {
-    texts.emplace_back(
-        "RAS has not finished its report, perhaps because a process does not answer");
-  }
+  const std::string_view no_end = missing_end(reader, end);
+  if (!no_end.empty()) texts.emplace_back(no_end);
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 

@@ -39,9 +39,15 @@ struct RasNames {
   int world_size = 0;          // In a communicator of all ranks, a rank has its number of the run.
 };
 
+enum class RasEnd {
+  kClosed,   // RAS has closed the connection.
+  kWaiting,  // distrun has stopped waiting.
+  kCut,      // distrun has stopped reading, because the answer is too long.
+};
+
 // Empty if RAS has found nothing, and if `answer` is not an answer of RAS. `answer` may be the
 // beginning of one. At most 8 findings of 400 printable bytes.
-std::string ras_line(std::string_view answer, const RasNames& names);
+std::string ras_line(std::string_view answer, const RasNames& names, RasEnd end = RasEnd::kClosed);
 
 // False if no answer of RAS starts with `answer`.
 bool may_be_of_ras(std::string_view answer);

@@ -16,8 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::string_view_literals;
 
-constexpr std::string_view kNotWhole =
-    "RAS has not finished its report, perhaps because a process does not answer";
+constexpr std::string_view kEndedEarly = "RAS has ended its report early";
 
 // An answer about one communicator of four ranks, and one of two.
 std::string answer(std::string_view errors, std::string_view warnings) {
@@ -243,16 +242,35 @@ TEST(RasReportTest, PassesOnWhatItDoesNotKnow) {
             "HOT: GPU 3 throttles; "
             "#new: rank none; process none; the end: none; "
             "communicator of 4 ranks (cf264af53edbe986): QUIET");
-  EXPECT_EQ(ras_line("SERVER PROTOCOL 9\nERROR: Unknown command VERBOSE STATUS\n", four_ranks()),
-            "ERROR: Unknown command VERBOSE STATUS; " + std::string(kNotWhole));
 }
 
 TEST(RasReportTest, SaysThatAReportIsNotWhole) {
   const std::string whole = answer("", "");
-  EXPECT_EQ(ras_line(whole.substr(0, whole.find("(0.00s)")), four_ranks()), kNotWhole);
+  EXPECT_EQ(ras_line(whole.substr(0, whole.find("(0.00s)")), four_ranks()), kEndedEarly);
   // At any byte.
-  for (std::size_t size = kNotWhole.size(); size + 1 < whole.size(); ++size) {
-    ASSERT_EQ(ras_line(whole.substr(0, size), four_ranks()), kNotWhole) << size;
+  for (std::size_t size = kEndedEarly.size(); size + 1 < whole.size(); ++size) {
+    ASSERT_EQ(ras_line(whole.substr(0, size), four_ranks()), kEndedEarly) << size;
+  }
+}
+
+TEST(RasReportTest, SaysWhyAReportIsNotWhole) {
+  const std::string whole = answer("HOT\n", "");
+  const std::string begin = whole.substr(0, whole.find("HOT"));
+  EXPECT_EQ(ras_line(begin, four_ranks(), RasEnd::kWaiting),
+            "RAS had not finished its report when distrun stopped waiting, perhaps because a "
+            "process does not answer");
+  constexpr std::string_view kTooLong =
+      "the report of RAS is too long: distrun has read its beginning";
+  EXPECT_EQ(ras_line(begin, four_ranks(), RasEnd::kCut), kTooLong);
+  EXPECT_EQ(ras_line(whole, four_ranks(), RasEnd::kCut), "HOT; " + std::string(kTooLong));
+  EXPECT_EQ(ras_line(whole, four_ranks(), RasEnd::kWaiting), "HOT");
+}
+
+TEST(RasReportTest, AfterARefusalNoReportIsMissing) {
+  for (const RasEnd end : {RasEnd::kClosed, RasEnd::kWaiting}) {
+    EXPECT_EQ(
+        ras_line("SERVER PROTOCOL 9\nERROR: Unknown command VERBOSE STATUS\n", four_ranks(), end),
+        "ERROR: Unknown command VERBOSE STATUS");
   }
 }
 

@@ -48,12 +48,13 @@ constexpr std::chrono::milliseconds kNcclInterval{10};
 struct EvidenceLimits {
   std::chrono::milliseconds stacks{10'000};
   // Flight recorders look once a second whether they are asked. RAS waits a second for processes
-  // that do not answer.
+  // that it knows to be slow, and 5 seconds longer for others: distrun does not wait so long.
   std::chrono::milliseconds nccl{2'500};
 };
 // A signal has ended the run, and its sender may soon send SIGKILL.
 constexpr EvidenceLimits kShortLimits{.stacks = std::chrono::milliseconds(1'500),
                                       .nccl = std::chrono::milliseconds(1'200)};
+static_assert(kShortLimits.nccl >= NcclRas::kPatienceMin, "RAS would answer too late");
 
 class Driver {
  public:
@@ -223,7 +224,7 @@ class Driver {
     std::string on_gpus, nccl;
     if (asks) {
       // Not before: its own connection would be among those of the workers.
-      if (asks_ras) ras_.ask(ras_processes(running), limits.nccl);
+      if (asks_ras) ras_.ask(running, limits.nccl);
       wait_for_nccl();
       on_gpus = recorders_.line();
       nccl = ras_.line();

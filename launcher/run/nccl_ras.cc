@@ -26,8 +26,6 @@ constexpr std::string_view kQuestion = "CLIENT PROTOCOL 2\nTIMEOUT 1\nVERBOSE ST
 constexpr std::size_t kReportBytesMax = std::size_t{2} << 20;
 // At once, so that other handlers of the loop run.
 constexpr std::size_t kBytesAtOnce = std::size_t{256} << 10;
-// A process that is not stopped says within milliseconds that it is RAS.
-constexpr std::chrono::milliseconds kRasSilenceMax{200};
 constexpr std::size_t kRasConnectionsMax = 5;
 
 // Where a connection to this address and port could end.
@@ -36,20 +34,32 @@ bool is_same_place(const SocketRow& own, const SocketRow& other) {
                                     other.address.is_unspecified());
 }
 
-std::optional<ip::tcp::endpoint> server_of(const std::vector<RasProcess>& processes) {
+bool must_wait() { return errno == EAGAIN || errno == EINTR; }
+
+}  // namespace
+
+std::optional<std::uint16_t> ras_port_of(pid_t pid) { return ras_port(proc_file(pid, "environ")); }
+
+std::optional<ip::tcp::endpoint> NcclRas::server_of(
+    const std::vector<WorkerPool::Processes>& workers) const {
   auto table = SocketTable::open();
   if (!table) return std::nullopt;
   const auto listening = table->rows({.states = 1U << TCP_LISTEN});
-  if (!listening) return std::nullopt;
-  std::unordered_map<std::uint64_t, std::uint16_t> own;  // Ports, by inode.
-  for (const RasProcess& process : processes) {
-    const auto is_its = [&](const SocketRow& row) { return row.port == process.port; };
-    if (std::none_of(listening->begin(), listening->end(), is_its)) continue;
-    for (const std::uint64_t inode : sockets_of(process.pid)) own.emplace(inode, process.port);
+  if (!listening || listening->empty()) return std::nullopt;
+  std::unordered_map<std::uint64_t, pid_t> own;  // By inode.
+  for (const auto& worker : workers) {
+    for (const pid_t pid : worker.pids) {
+      for (const std::uint64_t inode : sockets_of(pid)) own.emplace(inode, pid);
+    }
   }
+  // Only of processes that listen, because reading it may block.
+  std::unordered_map<pid_t, std::optional<std::uint16_t>> ports;
   for (const SocketRow& row : *listening) {
     const auto found = own.find(row.inode);
-    if (found == own.end() || found->second != row.port) continue;
+    if (found == own.end()) continue;
+    const auto [port, is_new] = ports.try_emplace(found->second);
+    if (is_new) port->second = port_of_(found->second);
+    if (port->second != row.port) continue;
     const auto is_foreign = [&](const SocketRow& other) {
       return is_same_place(row, other) && own.count(other.inode) == 0;
     };
@@ -59,31 +69,19 @@ std::optional<ip::tcp::endpoint> server_of(const std::vector<RasProcess>& proces
   return std::nullopt;
 }
 
-bool must_wait() { return errno == EAGAIN || errno == EINTR; }
-
-}  // namespace
-
-std::vector<RasProcess> ras_processes(const std::vector<WorkerPool::Processes>& workers) {
-  std::vector<RasProcess> processes;
-  for (const auto& worker : workers) {
-    for (const pid_t pid : worker.pids) {
-      const auto port = ras_port(proc_file(pid, "environ"));
-      if (port) processes.push_back({worker.rank.value(), pid, *port});
-    }
-  }
-  return processes;
-}
-
-void NcclRas::ask(const std::vector<RasProcess>& processes, std::chrono::milliseconds patience) {
+void NcclRas::ask(const std::vector<WorkerPool::Processes>& workers,
+                  std::chrono::milliseconds patience) {
   connections_.clear();
   deadline_ = {};
   patience_ = patience;
   names_ = {.ranks = {}, .world_size = plan_.world_size};
-  server_ = server_of(processes);
+  server_ = server_of(workers);
   if (!server_) return;
+  port_ = server_->port();
   // With several nodes, processes of other nodes may have the same pids.
-  for (const RasProcess& process : processes) {
-    if (plan_.options.nnodes == 1) names_.ranks.emplace(process.pid, process.rank);
+  for (const auto& worker : workers) {
+    if (plan_.options.nnodes > 1) break;
+    for (const pid_t pid : worker.pids) names_.ranks.emplace(pid, worker.rank.value());
   }
   connect();
 }
@@ -137,7 +135,7 @@ bool NcclRas::is_waiting() {
   const auto silent = [](const Connection& connection) { return connection.answer.empty(); };
   if (std::all_of(connections_.begin(), connections_.end(), ended)) return false;
   if (std::all_of(connections_.begin(), connections_.end(), silent) &&
-      connections_.size() < kRasConnectionsMax && now - connected_ >= kRasSilenceMax) {
+      connections_.size() < kRasConnectionsMax && now - connected_ >= kSilenceMax) {
     connected_ = now;
     connect();
   }
@@ -146,12 +144,17 @@ bool NcclRas::is_waiting() {
 
 std::string NcclRas::line() {
   std::string answer;
+  RasEnd end = RasEnd::kClosed;
   for (Connection& connection : connections_) {
     if (!connection.has_ended) advance(connection);
-    if (connection.answer.size() > answer.size()) answer = std::move(connection.answer);
+    if (connection.answer.size() <= answer.size()) continue;
+    answer = std::move(connection.answer);
+    end = answer.size() >= kReportBytesMax ? RasEnd::kCut
+          : connection.has_ended           ? RasEnd::kClosed
+                                           : RasEnd::kWaiting;
   }
   connections_.clear();
-  return ras_line(answer, names_);
+  return ras_line(answer, names_, end);
 }
 
 }  // namespace distrun

@@ -1,7 +1,9 @@
 #include "launcher/run/nccl_ras.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,14 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/os/die_with_parent.h"
+
 namespace distrun {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-constexpr std::string_view kNotWhole =
-    "RAS has not finished its report, perhaps because a process does not answer";
 
 // As RAS opens it, so that several processes may share `port`; 0: any.
 UniqueFd listen_at(const std::string& address, std::uint16_t port = 0) {
@@ -53,7 +54,7 @@ std::uint16_t own_port(const UniqueFd& fd) {
   return ntohs(address.sin6_port);  // At the same place as that of IPv4.
 }
 
-// A process that runs `opens` and then only waits.
+// A process that runs `opens` and then only waits. It ends with this one.
 template <class Opens>
 class OtherProcess {
  public:
@@ -62,13 +63,16 @@ class OtherProcess {
     EXPECT_EQ(::pipe(ends), 0);
     const UniqueFd in(ends[0]);
     UniqueFd out(ends[1]);
+    const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ == 0) {
+      if (!die_with_parent(parent)) ::_exit(1);
       const UniqueFd fd = opens();
       const char byte = fd ? '1' : '0';
       if (::write(out.get(), &byte, 1) == 1) ::pause();
       ::_exit(0);
     }
+    out.reset();  // If the process ends, so does the reading.
     char byte = 0;
     EXPECT_EQ(::read(in.get(), &byte, 1), 1);
     is_open_ = byte == '1';
@@ -99,8 +103,18 @@ class NcclRasTest : public ::testing::Test {
     port_ = own_port(server_);
   }
 
-  void ask(std::chrono::milliseconds patience = 24h) {
-    ras_.ask({{.rank = 1, .pid = ::getpid(), .port = port_}}, patience);
+  // Longer than kLimit: then the test and not the patience ends a wait.
+  void ask(std::chrono::milliseconds patience = 24h) { ask_process(::getpid(), patience); }
+
+  void ask_process(pid_t pid, std::chrono::milliseconds patience = 24h) {
+    ras_.ask({{.rank = Rank(1), .pids = {pid}}}, patience);
+  }
+
+  void wait_for_end() {
+    const auto limit = std::chrono::steady_clock::now() + kLimit;
+    while (ras_.is_waiting()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "the question does not end";
+    }
   }
 
   bool accept() {
@@ -131,8 +145,14 @@ class NcclRasTest : public ::testing::Test {
         ::getpid());
   }
 
+  static constexpr std::chrono::seconds kLimit{60};
+
   LaunchPlan plan_ = make_plan({.nproc_per_node = 4}, {"/bin/true", {"true"}}, {}).value();
-  NcclRas ras_{plan_};
+  NcclRas ras_{plan_, [this](pid_t pid) {
+                 read_.push_back(pid);
+                 return std::optional(port_);
+               }};
+  std::vector<pid_t> read_;  // The processes whose variables were read.
   UniqueFd server_;
   std::uint16_t port_ = 0;
   std::vector<UniqueFd> clients_;
@@ -150,8 +170,7 @@ TEST_F(NcclRasTest, NamesTheRankOfTheRun) {
   send(report());
   EXPECT_TRUE(ras_.is_waiting()) << "the connection is open";
   clients_.clear();
-  while (ras_.is_waiting()) {
-  }
+  wait_for_end();
   EXPECT_EQ(ras_.line(), kFound);
   EXPECT_FALSE(ras_.is_waiting());
   EXPECT_EQ(ras_.line(), "") << "the question has ended";
@@ -178,8 +197,7 @@ TEST_F(NcclRasTest, FindsTheListenerAtEachAddress) {
     ASSERT_TRUE(accept()) << address;
     send(report());
     clients_.clear();
-    while (ras_.is_waiting()) {
-    }
+    wait_for_end();
     EXPECT_EQ(ras_.line(), kFound) << address;
   }
 }
@@ -190,7 +208,7 @@ TEST_F(NcclRasTest, AStrangerIsNotAsked) {
     server_.reset();
     return UniqueFd(::dup(0));
   });
-  ras_.ask({{.rank = 0, .pid = stranger.pid(), .port = port_}}, 24h);
+  ask_process(stranger.pid());
   EXPECT_FALSE(ras_.is_waiting());
   EXPECT_FALSE(accept());
   ask();
@@ -225,10 +243,10 @@ TEST_F(NcclRasTest, AStrangerAtAnotherAddressDoesNotMatter) {
 TEST_F(NcclRasTest, AListenerAtAnotherPortIsNotAsked) {
   listen();
   UniqueFd other = listen_at("127.0.0.1");
-  const std::uint16_t port = own_port(other);
+  port_ = own_port(other);
   const OtherProcess stranger([&other] { return std::move(other); });
   other.reset();
-  ras_.ask({{.rank = 0, .pid = ::getpid(), .port = port}}, 24h);
+  ask();
   EXPECT_FALSE(ras_.is_waiting());
   EXPECT_FALSE(accept());
 }
@@ -238,8 +256,7 @@ TEST_F(NcclRasTest, ASilentServerIsWaitedForUntilTheTimeout) {
   ask(20ms);
   ASSERT_TRUE(accept());
   EXPECT_TRUE(ras_.is_waiting());
-  while (ras_.is_waiting()) {
-  }
+  wait_for_end();
   EXPECT_EQ(ras_.line(), "");
   EXPECT_THAT(received(), HasSubstr("STATUS\n"));
   char byte = 0;
@@ -250,12 +267,15 @@ TEST_F(NcclRasTest, AProcessThatIsStoppedIsNotAskedAgain) {
   listen();
   ask();
   ASSERT_TRUE(accept());
-  while (!accept()) ASSERT_TRUE(ras_.is_waiting());
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  while (!accept()) {
+    ASSERT_TRUE(ras_.is_waiting());
+    ASSERT_LT(std::chrono::steady_clock::now(), limit) << "no other connection is opened";
+  }
   EXPECT_EQ(received(1), "CLIENT PROTOCOL 2\nTIMEOUT 1\nVERBOSE STATUS\n");
   send(report(), 1);
   clients_.pop_back();
-  while (ras_.is_waiting()) {
-  }
+  wait_for_end();
   EXPECT_EQ(ras_.line(), kFound);
 }
 
@@ -264,9 +284,20 @@ TEST_F(NcclRasTest, AnUnfinishedReportIsShown) {
   ask(20ms);
   ASSERT_TRUE(accept());
   send("SERVER PROTOCOL 2\nOK\n\nCommunicators...");
-  while (ras_.is_waiting()) {
-  }
-  EXPECT_EQ(ras_.line(), kNotWhole);
+  wait_for_end();
+  EXPECT_EQ(ras_.line(),
+            "RAS had not finished its report when distrun stopped waiting, perhaps because a "
+            "process does not answer");
+}
+
+TEST_F(NcclRasTest, AReportWithoutEndIsShown) {
+  listen();
+  ask();
+  ASSERT_TRUE(accept());
+  send("SERVER PROTOCOL 2\nOK\n\nCommunicators...");
+  clients_.clear();
+  wait_for_end();
+  EXPECT_EQ(ras_.line(), "RAS has ended its report early");
 }
 
 TEST_F(NcclRasTest, AnotherProtocolEndsTheQuestionAtOnce) {
@@ -274,8 +305,7 @@ TEST_F(NcclRasTest, AnotherProtocolEndsTheQuestionAtOnce) {
   ask();
   ASSERT_TRUE(accept());
   send("HTTP/1.1 400 Bad Request\r\n");
-  while (ras_.is_waiting()) {
-  }
+  wait_for_end();
   EXPECT_EQ(ras_.line(), "");
 }
 
@@ -290,7 +320,8 @@ TEST_F(NcclRasTest, AnEndlessAnswerIsCut) {
   }
   const std::string line = ras_.line();
   EXPECT_THAT(line, ::testing::StartsWith("xxxx"));
-  EXPECT_THAT(line, ::testing::EndsWith(kNotWhole));
+  EXPECT_THAT(
+      line, ::testing::EndsWith("; the report of RAS is too long: distrun has read its beginning"));
   EXPECT_LT(line.size(), 5000U);
 }
 
@@ -298,8 +329,7 @@ TEST_F(NcclRasTest, AListenerThatClosesEndsTheQuestion) {
   listen();
   ask();
   server_.reset();
-  while (ras_.is_waiting()) {
-  }
+  wait_for_end();
   EXPECT_EQ(ras_.line(), "");
 }
 
@@ -309,7 +339,32 @@ TEST_F(NcclRasTest, WithoutAListenerNothingIsAsked) {
   ask();
   EXPECT_FALSE(ras_.is_waiting());
   EXPECT_EQ(ras_.line(), "");
+  EXPECT_EQ(ras_.port(), std::nullopt);
 }
+
+TEST_F(NcclRasTest, TellsThePortAlsoAfterTheAnswer) {
+  listen();
+  ask();
+  EXPECT_EQ(ras_.line(), "");
+  EXPECT_EQ(ras_.port(), port_);
+  server_.reset();
+  ask();
+  EXPECT_EQ(ras_.port(), port_) << "the connection of before may still be open";
+}
+
+// Reading them may block.
+TEST_F(NcclRasTest, OnlyVariablesOfProcessesThatListenAreRead) {
+  listen();
+  const OtherProcess other([this] {
+    server_.reset();
+    return UniqueFd(::dup(0));
+  });
+  ras_.ask({{.rank = Rank(0), .pids = {other.pid(), ::getpid()}}}, 24h);
+  EXPECT_TRUE(accept());
+  EXPECT_THAT(read_, ::testing::ElementsAre(::getpid()));
+}
+
+TEST_F(NcclRasTest, WithoutVariablesRasHasNoPort) { EXPECT_EQ(ras_port_of(-1), std::nullopt); }
 
 }  // namespace
 }  // namespace distrun
