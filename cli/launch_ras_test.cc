@@ -2,6 +2,7 @@
 #include <fstream>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -154,6 +155,27 @@ TEST_F(FakeRasTest, ASilentServerOnlyDelaysTheEnd) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("distrun: where the workers are"), Not(HasSubstr("NCCL:"))));
+}
+
+constexpr const char* kNotFinished =
+    "NCCL: RAS had not finished its report when distrun stopped waiting, perhaps because a process "
+    "does not answer\n";
+
+// RAS does not read while it collects data: it closes its end of a connection late.
+TEST_F(FakeRasTest, ItsOwnConnectionsAreNotThoseOfAWorker) {
+  ProgramOptions options;
+  testing::ProgramResult first, second;
+  bool asked = false;
+  options.on_output = [&](const std::string&, int pid) {
+    if (std::exchange(asked, true)) return;
+    first = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)});
+    second = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)});
+    ::kill(pid, SIGTERM);
+  };
+  EXPECT_THAT(run("collect", {}, options).out, ::testing::StartsWith("here\nasked\nasked\n"));
+  EXPECT_THAT(first.out, ::testing::StartsWith(kNotFinished));
+  EXPECT_THAT(second.out,
+              AllOf(::testing::StartsWith(kNotFinished), Not(HasSubstr("connections"))));
 }
 
 TEST_F(FakeRasTest, AnotherProtocolIsLeftOut) {

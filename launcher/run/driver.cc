@@ -147,7 +147,9 @@ class Driver {
     if (collectives.empty()) return;
     const auto running = workers_.running();
     Whereabouts where;
-    if (!running.empty()) where = stacks_.read(running, store_.waits(), EvidenceLimits{}.stacks);
+    if (!running.empty()) {
+      where = stacks_.read(running, store_.waits(), EvidenceLimits{}.stacks, ras_.port());
+    }
     reporter_.stops_at({.attempt = place_.attempt,
                         .where = std::move(where),
                         .recorded = collectives_.line(),
@@ -220,7 +222,7 @@ class Driver {
     const bool asks = !std::exchange(is_asking_, true);
     if (asks) recorders_.ask(ranks_of(running), limits.nccl);
     // Blocks the loop: the store does not answer, and no process may be reaped.
-    Whereabouts where = stacks_.read(running, store_.waits(), limits.stacks);
+    Whereabouts where = stacks_.read(running, store_.waits(), limits.stacks, ras_.port());
     std::string on_gpus, nccl;
     if (asks) {
       // Not before: its own connection would be among those of the workers.

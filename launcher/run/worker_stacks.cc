@@ -20,7 +20,8 @@ std::string current_folder() {
 
 Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers,
                                const std::unordered_map<pid_t, std::string>& waits,
-                               std::chrono::milliseconds time_limit) {
+                               std::chrono::milliseconds time_limit,
+                               std::optional<std::uint16_t> ras_port) {
   std::vector<std::vector<pid_t>> pids;
   std::vector<std::pair<int, pid_t>> of_ranks;
   for (const auto& worker : workers) {
@@ -28,7 +29,7 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
     for (const pid_t pid : worker.pids) of_ranks.emplace_back(worker.rank.value(), pid);
   }
   // Before the stacks, which may take seconds.
-  const auto sockets = read_rank_sockets(of_ranks);
+  const auto sockets = read_rank_sockets(of_ranks, ras_port);
   auto stacks = collector_.collect_groups(pids, time_limit);
   std::vector<RankStacks> ranks;
   for (std::size_t i = 0; i < workers.size(); ++i) {

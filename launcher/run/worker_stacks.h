@@ -8,6 +8,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,9 +25,10 @@ namespace distrun {
 class WorkerStacks {
  public:
   // `waits`: what processes wait for in the store. `time_limit`: in total, for all workers.
+  // `ras_port`: at which distrun has asked RAS of NCCL; its own connections are not shown.
   Whereabouts read(const std::vector<WorkerPool::Processes>& workers,
                    const std::unordered_map<pid_t, std::string>& waits,
-                   std::chrono::milliseconds time_limit);
+                   std::chrono::milliseconds time_limit, std::optional<std::uint16_t> ras_port);
 
  private:
   StackCollector collector_;
