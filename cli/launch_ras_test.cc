@@ -178,6 +178,27 @@ TEST_F(FakeRasTest, ItsOwnConnectionsAreNotThoseOfAWorker) {
               AllOf(::testing::StartsWith(kNotFinished), Not(HasSubstr("connections"))));
 }
 
+TEST_F(FakeRasTest, TwoCommandsDoNotAskAtOnce) {
+  ProgramOptions options;
+  testing::ProgramResult stacks;
+  bool is_refused = false;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (is_refused) return;
+    if (out != "here\n") {
+      stacks = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)});
+      is_refused = stacks.out.starts_with("NCCL: not asked") || testing::lines(out).size() > 10;
+    }
+    // On a busy machine, the first command may end before the second begins: then once more.
+    ::kill(pid, is_refused ? SIGTERM : SIGUSR1);
+  };
+  run("collect", {}, options);
+  EXPECT_THAT(
+      stacks.out,
+      AllOf(::testing::StartsWith(
+                "NCCL: not asked, because another command is asking it; try again\n"),
+            HasSubstr("rank 0 in "), Not(HasSubstr("collectives")), Not(HasSubstr("connections"))));
+}
+
 TEST_F(FakeRasTest, AnotherProtocolIsLeftOut) {
   ProgramOptions options;
   testing::ProgramResult stacks;

@@ -110,8 +110,9 @@ struct StacksRead {  // Where workers are: before a run is stopped, or on SIGUSR
   // Which ranks wait in a collective, and which are missing: as workers have recorded, and as the
   // flight recorders of NCCL answered. Both may be empty.
   std::string recorded = {}, on_gpus = {};
-  std::string nccl = {};  // What RAS of NCCL says is wrong; may be empty.
-  bool prints = true;     // The line of the event.
+  // What RAS of NCCL says is wrong, or why NCCL was not asked; may be empty.
+  std::string nccl = {};
+  bool prints = true;  // The line of the event.
 
   std::string collectives() const {
     return recorded + (recorded.empty() || on_gpus.empty() ? "" : "; ") + on_gpus;

@@ -232,8 +232,7 @@ class Driver {
       nccl = ras_.line();
       is_asking_ = false;
     } else {  // Called while wait_for_nccl() runs other handlers.
-      on_gpus =
-          "collectives of NCCL: unknown, because another command is asking for them; try again";
+      nccl = "not asked, because another command is asking it; try again";
     }
     return {.attempt = place_.attempt,
             .where = std::move(where),
