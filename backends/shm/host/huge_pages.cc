@@ -14,10 +14,8 @@ constexpr int MADV_COLLAPSE = 25;  // Of Linux 6.1; glibc names it since 2.37.
 #endif
 constexpr std::chrono::seconds kCollectMax(1);
 
-std::uintptr_t address_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
-
-void unmap(std::uintptr_t begin, std::uintptr_t end) {
-  if (begin < end) ::munmap(reinterpret_cast<void*>(begin), end - begin);
+void unmap(std::byte* begin, std::byte* end) {
+  if (begin < end) ::munmap(begin, static_cast<std::size_t>(end - begin));
 }
 
 }  // namespace
@@ -32,9 +30,11 @@ void* map_for_huge_pages(int file, std::uint64_t begin, std::size_t bytes) {
   void* const room =
       ::mmap(nullptr, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return map(nullptr, 0);
-  const std::uintptr_t first = address_of(room), end = first + room_bytes;
-  const std::uintptr_t aligned = (first + kHugeBytes - 1) / kHugeBytes * kHugeBytes;
-  void* const data = map(reinterpret_cast<void*>(aligned), MAP_FIXED);
+  auto* const first = static_cast<std::byte*>(room);
+  std::byte* const end = first + room_bytes;
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(room) % kHugeBytes;
+  std::byte* const aligned = first + (kHugeBytes - offset) % kHugeBytes;
+  void* const data = map(aligned, MAP_FIXED);
   if (data == MAP_FAILED) {
     const int error_number = errno;
     unmap(first, end);
