@@ -87,9 +87,9 @@ class HostCollectives : public Collectives {
   // After the first phase of a call is published.
   void wait_and_compare(Watch& watch);
   // For a call in which only the root's data are read. Each rank compares its call with the root's,
-  // so ranks that agree with the root agree with each other. A rank that makes a call without a
-  // root instead compares it with all. The rank that differs fails, and the others learn it when
-  // they wait for it, which is less than kCells phases later.
+  // so ranks that agree with the root agree with each other. A rank that makes another call
+  // compares it with all. Of two roots, one finds the other. The rank that differs fails, and the
+  // others learn it when they wait for it, which is at most kCells phases later.
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;

@@ -13,8 +13,9 @@ struct WaitPolicy {
   int looks = 0;   // How often to look at a flag without a pause in between.
   int yields = 0;  // How often to let other threads run and look again.
 };
-// For ranks that may run on `cpus` CPUs. If they share CPUs, each yields until all others of its
-// CPU have had their turn, perhaps twice. More would keep those from running that have work.
+// For ranks that may run on `cpus` CPUs. If they share CPUs, each yields until the others of its
+// CPU have had their turn, which takes some yields more than there are others. If it yielded for
+// much longer, it would keep those from running that have work.
 WaitPolicy wait_policy(int ranks, int cpus);
 
 class Patience {

@@ -58,7 +58,8 @@ void Phases::publish(Watch& watch) {
 
 void Phases::lead() {
   memory(rank_).leading.phase.store(phase_, std::memory_order_relaxed);
-  // Each rank that leads looks for the others after it has published its own phase.
+  // The stores of the phase and of this word come before the fence, and the loads in leads() after
+  // it. So of two ranks that lead, the one whose fence is later sees both words of the other.
   full_fence();
 }
 
@@ -141,8 +142,14 @@ void Phases::all_are_seen(std::uint32_t phase) {
 }
 
 void Phases::wake_everybody() const {
+  // A rank that is about to sleep sees what this one stored before, or this one sees it; if not, it
+  // looks again soon.
+  full_fence();
   for (RankMemory* each : memories_) {
-    for (std::uint32_t at = 0; at < sizes_.cells; ++at) wake_sleepers(each->cells[at].word);
+    for (std::uint32_t at = 0; at < sizes_.cells; ++at) {
+      const bool has_sleepers = each->sleepers[at].load(std::memory_order_relaxed) != 0;
+      if (has_sleepers) wake_sleepers(each->cells[at].word);
+    }
   }
 }
 

@@ -16,8 +16,8 @@
 //
 // Memory order: publish() releases what the rank wrote, and a wait acquires it. Whoever goes to
 // sleep and whoever publishes both update the sleepers' word: either the publisher finds the
-// sleeper, or the sleeper finds the phase. Nothing else orders the ranks. Thread safety: one thread
-// at a time.
+// sleeper, or the sleeper finds the phase. Ranks that lead find each other by a fence (lead()).
+// Nothing else orders the ranks. Thread safety: one thread at a time.
 #pragma once
 
 #include <array>
@@ -100,7 +100,7 @@ class Phases {
   // Whether the rank has published the phase, and led in it or in a later one.
   bool leads(int rank) const;
 
-  // The rank is ahead: fetches what it has published in the next phase, while this one is used.
+  // For a rank that has perhaps published the next phase, too: fetches it while this one is used.
   void prefetch_next(int rank) const;
 
   // Published by the rank. Valid after a wait for it, until this rank's next publish().

@@ -1,8 +1,11 @@
 #include "backends/shm/host/phases.h"
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +99,65 @@ TEST_F(PhasesTest, ARankThatTakesASlotAgainWaitsForNoMoreThanItNeeds) {
   watch_.calls.clear();
   publish_next(mine_, watch_, /*takes_slot=*/true);  // Until rank 1 has published its second phase.
   EXPECT_THAT(watch_.calls, ElementsAre("check 1", "published"));
+}
+
+class NoWatch : public Watch {
+ public:
+  void check(int /*rank*/) override {}
+};
+
+// Two ranks in two threads.
+class LeadingPhasesTest : public ::testing::Test {
+ protected:
+  static constexpr MemorySizes kSizes{
+      .ranks = 2, .slot_bytes = kPageBytes, .ring_bytes = kPageBytes, .cells = 8};
+
+  static void lead_next(Phases& phases) {
+    NoWatch watch;
+    phases.begin({}, watch);
+    phases.publish(watch);
+    phases.lead();
+  }
+
+  const RankRegion first_ = RankRegion::create(0, kSizes).value();
+  const RankRegion second_ = RankRegion::create(1, kSizes).value();
+  Phases zero_{{&first_.memory(), &second_.memory()}, kSizes, 0, WaitPolicy()};
+  Phases one_{{&first_.memory(), &second_.memory()}, kSizes, 1, WaitPolicy()};
+};
+
+// Without the fence, nobody finds the other in some hundred of the rounds.
+TEST_F(LeadingPhasesTest, OfTwoRanksThatLeadAtTheSameTimeOneFindsTheOther) {
+  constexpr int kRounds = 100'000;
+  std::array<std::atomic<int>, 2> round{};
+  std::array<std::vector<char>, 2> found;
+  const auto lead_each_round = [&](Phases& phases) {
+    const auto me = static_cast<std::size_t>(phases.rank());
+    for (int now = 1; now <= kRounds; ++now) {
+      round[me] = now;
+      for (int looks = 0; round[1 - me] < now; ++looks) {
+        if (looks > 1000) std::this_thread::yield();
+      }
+      lead_next(phases);
+      found[me].push_back(phases.leads(1 - phases.rank()) ? 1 : 0);
+    }
+  };
+  std::thread other([&] { lead_each_round(one_); });
+  lead_each_round(zero_);
+  other.join();
+  int missed = 0;
+  for (std::size_t at = 0; at < kRounds; ++at) missed += found[0][at] + found[1][at] == 0 ? 1 : 0;
+  EXPECT_EQ(missed, 0);
+}
+
+// By its number, the phase could be a later one of the other rank.
+TEST_F(LeadingPhasesTest, ARankThatLedLongAgoDoesNotLead) {
+  second_.memory().leading.phase = 1 + 0x7fffffffU;
+  lead_next(zero_);
+  EXPECT_FALSE(zero_.leads(1));
+  NoWatch watch;
+  one_.begin({}, watch);
+  one_.publish(watch);
+  EXPECT_TRUE(zero_.leads(1));
 }
 
 }  // namespace

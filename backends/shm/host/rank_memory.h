@@ -4,7 +4,8 @@
 //     | heading | bell | leading | sleepers | cells | slots 0, 1 | small slots | ring for rank 0, …
 //
 // A collective consists of phases, which all ranks of the group count alike. In phase k a rank
-// writes only its cell, and perhaps a slot, and publishes them by storing k in the cell.
+// writes only its cell, and perhaps a slot, and publishes them by storing k in the cell. If it
+// waits for no other rank then, it stores k in `leading`, too.
 //
 // A rank uses its cells, slots and small slots in turns. Whoever publishes phase k + 1 no longer
 // reads what others published in phase k, so a rank may write it again when it has seen every other
@@ -13,11 +14,13 @@
 //
 // Messages from one rank to another pass through the receiver's ring for the sender (mailbox.h).
 //
-// test/model/protocols_test.cc runs these protocols in all executions that the memory model allows.
+// test/model/protocols_test.cc runs these protocols in all executions that the memory model allows,
+// except for `leading`, which phases_test.cc tries.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -55,6 +58,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 // The number of cells of a rank, and of small slots.
 inline constexpr std::size_t kCells = 256;
+static_assert(std::has_single_bit(kCells));
 inline constexpr std::size_t kSmallBytes = 4096;  // Of a small slot.
 
 enum class RankState : std::uint32_t {

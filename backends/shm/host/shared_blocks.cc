@@ -101,7 +101,7 @@ struct SharedBlocks::Own {
   const pid_t process = ::getpid();
   UniqueFd file;
   std::mutex mutex;
-  std::uint64_t end = 0;  // Of the file.
+  std::uint64_t end = 0;  // Of the places in the file that blocks have had.
   struct Span {
     std::uint64_t block;
     std::size_t bytes;
@@ -115,8 +115,10 @@ class SharedBlocks::Block : public SharedBlock {
       : own_(std::move(own)), mapping_(std::move(mapping)), begin_(begin) {}
   ~Block() override {
     if (::getpid() != own_->process) return;  // A child of fork() frees its mapping alone.
-    const std::lock_guard lock(own_->mutex);
-    own_->blocks.erase(mapping_.data());
+    {
+      const std::lock_guard lock(own_->mutex);
+      own_->blocks.erase(mapping_.data());
+    }
     free_range(own_->file.get(), begin_, mapping_.bytes());
   }
   std::byte* data() const override { return mapping_.data(); }
@@ -136,35 +138,46 @@ SharedBlocks::~SharedBlocks() = default;
 
 Result<std::unique_ptr<SharedBlock>> SharedBlocks::allocate(std::size_t bytes) {
   const std::size_t whole = rounded_up(bytes, kPageBytes);
-  const auto reserved = reserve(bytes);
-  if (!reserved) return reserved.error();
-  const std::uint64_t begin = *reserved;
+  std::uint64_t before = 0, begin = 0;
+  {
+    const std::lock_guard lock(own_->mutex);
+    if (!own_->file) {
+      own_->file.reset(
+          ::fcntl(regions_[static_cast<std::size_t>(rank_)].descriptor(), F_DUPFD_CLOEXEC, 0));
+      if (!own_->file) return block_error("fcntl", bytes);
+    }
+    before = own_->end;
+    begin = whole < kHugeBytes ? before : rounded_up(before, kHugeBytes);
+    if (!fits_file_limit(begin + whole)) {
+      errno = EFBIG;
+      return block_error("fallocate", bytes);
+    }
+    own_->end = begin + whole;
+  }
+  // No rank has learnt of the place, so it can be used again.
+  const auto give_back = [&] {
+    const std::lock_guard lock(own_->mutex);
+    if (own_->end == begin + whole) own_->end = before;
+  };
   // Without the lock: this may take a second, and collectives go on.
   const int file = own_->file.get();
   Mapping mapping(file, begin, whole);
-  if (mapping.data() == nullptr) return block_error("mmap", bytes);
-  if (!extend_file(file, begin, whole)) return block_error("fallocate", bytes);
-  use_huge_pages(mapping.data(), whole);
-  const std::lock_guard lock(own_->mutex);
-  own_->blocks[mapping.data()] = {begin, whole};
-  return std::unique_ptr<SharedBlock>(std::make_unique<Block>(own_, std::move(mapping), begin));
-}
-
-Result<std::uint64_t> SharedBlocks::reserve(std::size_t bytes) {
-  const std::lock_guard lock(own_->mutex);
-  if (!own_->file) {
-    own_->file.reset(
-        ::fcntl(regions_[static_cast<std::size_t>(rank_)].descriptor(), F_DUPFD_CLOEXEC, 0));
-    if (!own_->file) return block_error("fcntl", bytes);
+  if (mapping.data() == nullptr) {
+    Error error = block_error("mmap", bytes);
+    give_back();
+    return error;
   }
-  const std::uint64_t begin = bytes < kHugeBytes ? own_->end : rounded_up(own_->end, kHugeBytes);
-  const std::uint64_t end = begin + rounded_up(bytes, kPageBytes);
-  if (!fits_file_limit(end)) {
-    errno = EFBIG;
-    return block_error("fallocate", bytes);
+  auto block = std::make_unique<Block>(own_, std::move(mapping), begin);
+  if (!extend_file(file, begin, whole)) {
+    Error error = block_error("fallocate", bytes);
+    block.reset();
+    give_back();
+    return error;
   }
-  own_->end = end;
-  return begin;
+  use_huge_pages(block->data(), whole);
+  const std::lock_guard lock(own_->mutex);
+  own_->blocks[block->data()] = {begin, whole};
+  return std::unique_ptr<SharedBlock>(std::move(block));
 }
 
 BlockPlace SharedBlocks::place_of(const std::byte* data, std::size_t bytes) const {

@@ -72,9 +72,6 @@ class SharedBlocks {
   class Mapping;
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // Place and size of a block.
 
-  // Returns a place for as many bytes in the file, which no other block has had.
-  Result<std::uint64_t> reserve(std::size_t bytes);
-
   const std::vector<RankRegion>& regions_;
   const int rank_;
   const std::shared_ptr<Own> own_;

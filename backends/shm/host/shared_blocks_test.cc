@@ -263,6 +263,21 @@ TEST_F(SharedBlocksTest, WithoutRoomForABlockItsMemoryReturns) {
   EXPECT_EQ(allocated_bytes(), before);
 }
 
+TEST_F(SharedBlocksTest, ABlockThatFailsTakesNoPlaceInTheFile) {
+  constexpr std::size_t kLarge = std::size_t{64} << 20;
+  const auto place = [&] {
+    const auto block = zeros.allocate(kBytes).value();
+    return zeros.place_of(block->data(), kBytes).block;
+  };
+  const auto before = place();
+  {
+    const LimitOfAddresses limit(kLarge);
+    if (!limit.has_effect()) GTEST_SKIP() << kNoLimit;
+    EXPECT_FALSE(zeros.allocate(kLarge));
+  }
+  EXPECT_EQ(place(), before + 4 * kPageBytes);
+}
+
 TEST_F(SharedBlocksTest, WithoutRoomForAPeersBlockTheErrorSaysWhatToDo) {
   constexpr std::size_t kLarge = std::size_t{64} << 20;
   const auto block = zeros.allocate(kLarge).value();

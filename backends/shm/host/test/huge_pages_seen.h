@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <sys/mman.h>
 
@@ -35,7 +36,11 @@ inline std::string why_no_huge_pages() {
   constexpr int kMadvCollapse = 25;
   const UniqueFd file(::memfd_create("huge pages", MFD_CLOEXEC));
   void* const room = ::mmap(nullptr, 2 * kHugeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED || ::ftruncate(file.get(), kHugeBytes) != 0) return "no memory";
+  if (room == MAP_FAILED) return "no memory";
+  if (::ftruncate(file.get(), kHugeBytes) != 0) {
+    ::munmap(room, 2 * kHugeBytes);
+    return "no file";
+  }
   const auto offset = reinterpret_cast<std::uintptr_t>(room) % kHugeBytes;
   auto* const aligned = static_cast<char*>(room) + (kHugeBytes - offset) % kHugeBytes;
   ::mmap(aligned, kHugeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
