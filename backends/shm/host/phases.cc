@@ -142,13 +142,11 @@ void Phases::all_are_seen(std::uint32_t phase) {
 }
 
 void Phases::wake_everybody() const {
-  // A rank that is about to sleep sees what this one stored before, or this one sees it; if not, it
-  // looks again soon.
-  full_fence();
   for (RankMemory* each : memories_) {
     for (std::uint32_t at = 0; at < sizes_.cells; ++at) {
-      const bool has_sleepers = each->sleepers[at].load(std::memory_order_relaxed) != 0;
-      if (has_sleepers) wake_sleepers(each->cells[at].word);
+      // An update: a rank that goes to sleep later sees what this one stored before.
+      const auto sleepers = each->sleepers[at].fetch_or(0, std::memory_order_release);
+      if (sleepers != 0) wake_sleepers(each->cells[at].word);
     }
   }
 }
