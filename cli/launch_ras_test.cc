@@ -188,7 +188,7 @@ TEST_F(FakeRasTest, TwoCommandsDoNotAskAtOnce) {
       stacks = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)});
       is_refused = stacks.out.starts_with("NCCL: not asked") || testing::lines(out).size() > 10;
     }
-    // On a busy machine, the first command may end before the second begins: then once more.
+    // On a busy machine, the first command may end before the second starts: then once more.
     ::kill(pid, is_refused ? SIGTERM : SIGUSR1);
   };
   run("collect", {}, options);
@@ -247,10 +247,8 @@ TEST_F(FakeRasTest, WithHangAfterTheUserMustSwitchRasOn) {
 TEST_F(FakeRasTest, OfSeveralNodesOnlyNode0Asks) {
   const std::string address = testing::own_address();
   const auto node = [&](int number) {
-    return std::async(std::launch::async, [=, this] {
-      return run("answer", {"--nnodes", "2", "--node-rank", std::to_string(number), "--master-addr",
-                            address, "--timeout", number == 0 ? "3" : "100"});
-    });
+    return std::async(std::launch::async,
+                      [=, this] { return run("answer", testing::flags_of_node(number, address)); });
   };
   auto first = node(0), second = node(1);
   EXPECT_THAT(first.get().err, HasSubstr("distrun: " + std::string(kFound)));

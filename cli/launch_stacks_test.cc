@@ -335,10 +335,8 @@ TEST_F(FakeRecorderTest, ASignalEndsTheRunWhileAWorkerIsAsked) {
 TEST_F(FakeRecorderTest, Node0NamesARankOfAnotherNode) {
   const std::string address = testing::own_address();
   const auto node = [&](int number) {
-    return std::async(std::launch::async, [=, this] {
-      return run("answer", {"--nnodes", "2", "--node-rank", std::to_string(number), "--master-addr",
-                            address, "--timeout", number == 0 ? "3" : "100"});
-    });
+    return std::async(std::launch::async,
+                      [=, this] { return run("answer", testing::flags_of_node(number, address)); });
   };
   auto first = node(0), second = node(1);
   EXPECT_THAT(first.get().err,

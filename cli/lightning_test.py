@@ -72,7 +72,7 @@ def run(command, environment, folder):
         try:
             output = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            # Workers have sessions of their own: the launcher ends them after SIGTERM.
+            # Workers have their own sessions: the launcher ends them after SIGTERM.
             for number in (signal.SIGTERM, signal.SIGKILL):
                 os.killpg(process.pid, number)
                 try:

@@ -141,56 +141,44 @@ install_cuda() {
   touch "$ready"
 }
 
-# Next to the environment, not in it, so that nothing else finds these packages.
-install_accelerate() {
-  local version=1.15.0 folder=.deps/accelerate log=.deps/pip_accelerate.log
+# fetch NAME VERSION MIB FILL: once for each version, FILL puts packages into .deps/NAME, next to the environment, so that nothing else
+# finds them.
+fetch() {
+  local name=$1 version=$2 mib=$3 fill=$4 folder=.deps/$1 log=.deps/pip_$1.log
   local ready=$folder/.ready-$version
-  [ ! -e "$ready" ] || return 0
-  need_space .deps 200 "accelerate"
-  say "fetching accelerate $version into $folder"
-  rm -rf "$folder"
-  # It uses the torch that is already installed.
-  if ! { .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps "accelerate==$version" &&
-    .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" packaging psutil pyyaml safetensors 'huggingface_hub>=0.21'; } >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    die "pip could not install accelerate $version" "the whole output is in $log"
-  fi
-  touch "$ready"
-}
-
-install_lightning() {
-  local version=2.6.6 folder=.deps/lightning log=.deps/pip_lightning.log
-  local ready=$folder/.ready-$version
-  [ ! -e "$ready" ] || return 0
-  need_space .deps 200 "lightning"
-  say "fetching lightning $version into $folder"
-  rm -rf "$folder"
-  # It uses the torch that is already installed, and the fsspec that torch needs.
-  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps "lightning==$version" \
-    "pytorch-lightning==$version" lightning-utilities==0.15.3 torchmetrics==1.9.0 tqdm==4.70.1 pyyaml==6.0.4 packaging==26.4 >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    die "pip could not install lightning $version" "the whole output is in $log"
-  fi
-  touch "$ready"
-}
-
-# For the Python that runs the tests of engines.
-install_kubernetes() {
-  local validate=1.37.0 trainer=2.3.0 folder=.deps/kubernetes log=.deps/pip_kubernetes.log python=${PYTHON:-/usr/bin/python3}
-  local ready=$folder/.ready-$validate-$trainer
   [ ! -e "$ready" ] || return 0
   mkdir -p .deps
-  need_space .deps 200 "the schemas of Kubernetes"
-  say "fetching the schemas of Kubernetes into $folder"
+  need_space .deps "$mib" "$name"
+  say "fetching $name $version into $folder"
   rm -rf "$folder"
-  # The Python of Debian 12 has no pip; a virtual environment has one.
-  if ! { "$python" -m venv --clear "$folder/venv" &&
-    "$folder/venv/bin/pip" install --progress-bar off --target "$folder" "kubernetes-validate==$validate" "kubeflow-trainer-api==$trainer" &&
-    rm -rf "$folder/venv"; } >"$log" 2>&1; then
+  if ! "$fill" "$folder" "$version" >"$log" 2>&1; then
     tail -n 5 "$log" >&2
-    die "pip could not install kubernetes-validate and kubeflow-trainer-api" "the whole output is in $log"
+    die "pip could not install $name $version" "the whole output is in $log"
   fi
   touch "$ready"
+}
+
+pip_into() {
+  .deps/venv/bin/python3 -m pip install --progress-bar off --target "$@"
+}
+# Without --no-deps, pip would also put a torch there. Accelerate and Lightning use that of the environment.
+fill_accelerate() {
+  pip_into "$1" --no-deps "accelerate==$2" && pip_into "$1" packaging psutil pyyaml safetensors 'huggingface_hub>=0.21'
+}
+fill_lightning() {
+  # It also uses the fsspec that torch needs.
+  pip_into "$1" --no-deps "lightning==$2" "pytorch-lightning==$2" lightning-utilities==0.15.3 torchmetrics==1.9.0 tqdm==4.70.1 pyyaml==6.0.4 \
+    packaging==26.4
+}
+# What PyTorch's tests need, which a benchmark runs.
+fill_pytest() {
+  pip_into "$1" "pytest==$2" pytest-timeout==2.4.0 expecttest==0.3.0
+}
+# For the Python that runs the tests of engines. That of Debian 12 has no pip; a virtual environment has one.
+fill_kubernetes() {
+  "${PYTHON:-/usr/bin/python3}" -m venv --clear "$1/venv" &&
+    "$1/venv/bin/pip" install --progress-bar off --target "$1" "kubernetes-validate==$2" kubeflow-trainer-api==2.3.0 &&
+    rm -rf "$1/venv"
 }
 
 install_mpi() {
@@ -209,29 +197,13 @@ install_mpi() {
   done
 }
 
-# The same for the packages of PyTorch's tests, which a benchmark runs.
-install_pytest() {
-  local folder=.deps/pytest log=.deps/pip_pytest.log
-  local ready=$folder/.ready-1
-  [ ! -e "$ready" ] || return 0
-  need_space .deps 100 "pytest"
-  say "fetching pytest into $folder"
-  rm -rf "$folder"
-  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" \
-    pytest==9.2.0 pytest-timeout==2.4.0 expecttest==0.3.0 >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    die "pip could not install pytest" "the whole output is in $log"
-  fi
-  touch "$ready"
-}
-
 case ${1-} in
   packages) shift; install_packages "$@" ;;
-  accelerate) install_accelerate ;;
-  lightning) install_lightning ;;
-  kubernetes) install_kubernetes ;;
+  accelerate) fetch accelerate 1.15.0 200 fill_accelerate ;;
+  lightning) fetch lightning 2.6.6 200 fill_lightning ;;
+  kubernetes) fetch kubernetes 1.37.0 200 fill_kubernetes ;;
   mpi) shift; install_mpi "$@" ;;
-  pytest) install_pytest ;;
+  pytest) fetch pytest 9.2.0 100 fill_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
   cuda) shift; install_cuda "$@" ;;
   *) die "usage: cmake/setup.sh packages GROUP… | libtorch | cuda VERSION | accelerate | lightning | kubernetes | mpi NAME… | pytest" ;;

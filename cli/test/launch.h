@@ -40,6 +40,12 @@ inline std::string own_address() {
   return fmt::format("127.{}.{}.{}", 100 + ++calls % 100, 1 + (pid >> 8) % 250, 1 + pid % 250);
 }
 
+// For node `number` of two, one of which the time limit ends.
+inline std::vector<std::string> flags_of_node(int number, const std::string& address) {
+  return {"--nnodes",      "2",     "--node-rank", std::to_string(number),
+          "--master-addr", address, "--timeout",   number == 0 ? "3" : "100"};
+}
+
 inline std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream stream(text);

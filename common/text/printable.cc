@@ -10,7 +10,7 @@ namespace distrun {
 
 namespace {
 
-// The bytes of the control character at the beginning of `text`; 0 if it begins with another one.
+// The bytes of the control character at the start of `text`; 0 if it starts with another one.
 std::size_t control_bytes(std::string_view text) {
   const auto code = [text](std::size_t index) {
     return index < text.size() ? static_cast<unsigned char>(text[index]) : 0U;

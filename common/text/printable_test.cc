@@ -8,7 +8,7 @@ namespace {
 TEST(PrintableTest, EscapesControlCharacters) {
   EXPECT_EQ(printable("plain äöü", 80), "plain äöü");
   EXPECT_EQ(printable(std::string_view("a\n\x1b[31m\0\x7f", 9), 80), "a\\x0a\\x1b[31m\\x00\\x7f");
-  // Of eight bits (U+009B begins a command of a terminal), of lines, and of the direction of text.
+  // Of eight bits (U+009B starts a command of a terminal), of lines, and of the direction of text.
   EXPECT_EQ(printable("\u0080\u009B\u009F", 80), "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f");
   EXPECT_EQ(printable("\u2028\u202E\u2066\u2069", 80),
             "\\xe2\\x80\\xa8\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x81\\xa9");

@@ -53,8 +53,8 @@ std::string ras_line(std::string_view answer, const RasNames& names, RasEnd end 
 bool may_be_of_ras(std::string_view answer);
 
 // The port at which RAS listens in a process with these variables, as in /proc/PID/environ. Empty
-// if RAS is switched off, if NCCL_RAS_ADDR has no port, and if there are no variables: /proc gives
-// none if it does not let them be read.
+// if RAS is switched off, if NCCL_RAS_ADDR has no port, and if `environment` is empty: /proc gives
+// an empty text if the variables may not be read.
 std::optional<std::uint16_t> ras_port(std::string_view environment);
 
 }  // namespace distrun

@@ -59,17 +59,19 @@ std::string line(std::string_view errors, std::string_view warnings = "") {
   return ras_line(answer(errors, warnings), four_ranks());
 }
 
+const std::string kJobLacks102 =
+    "INCOMPLETE\n"
+    "  Missing communicator data from 1 job process\n"
+    "  Process 102 on node 10.0.0.1 managing GPU 2\n"
+    "\n";
+
 TEST(RasReportTest, AHealthyJobHasNoLine) { EXPECT_EQ(line(""), ""); }
 
 TEST(RasReportTest, NamesTheRankWhoseProcessDoesNotAnswer) {
-  EXPECT_EQ(line("INCOMPLETE\n"
-                 "  Missing communicator data from 1 job process\n"
-                 "  Process 102 on node 10.0.0.1 managing GPU 2\n"
-                 "\n"
-                 "#0-0 (cf264af53edbe986) INCOMPLETE\n"
-                 "  Missing communicator data from 1 rank\n"
-                 "  Rank 2 -- GPU 2 managed by process 102 on node 10.0.0.1\n"
-                 "\n",
+  EXPECT_EQ(line(kJobLacks102 + "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+                                "  Missing communicator data from 1 rank\n"
+                                "  Rank 2 -- GPU 2 managed by process 102 on node 10.0.0.1\n"
+                                "\n",
                  "TIMEOUT\n"
                  "  Encountered 2 communication timeouts while gathering communicator data\n\n"),
             "communicator of 4 ranks (cf264af53edbe986): missing communicator data from 1 rank: "
@@ -108,14 +110,10 @@ TEST(RasReportTest, NamesSilentProcessesThatNoCommunicatorNames) {
 }
 
 TEST(RasReportTest, TheJobDoesNotRepeatRanksOfVersionsBefore226) {
-  EXPECT_EQ(line("INCOMPLETE\n"
-                 "  Missing communicator data from 1 job process\n"
-                 "  Process 102 on node 10.0.0.1 managing GPU 2\n"
-                 "\n"
-                 "#0-0 (cf264af53edbe986) INCOMPLETE\n"
-                 "  Missing communicator data from 1 rank\n"
-                 "  The missing rank: 2\n"
-                 "\n"),
+  EXPECT_EQ(line(kJobLacks102 + "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+                                "  Missing communicator data from 1 rank\n"
+                                "  The missing rank: 2\n"
+                                "\n"),
             "communicator of 4 ranks (cf264af53edbe986): missing communicator data from 1 rank: "
             "rank 2");
 }

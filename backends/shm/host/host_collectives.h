@@ -93,7 +93,7 @@ class HostCollectives : public Collectives {
   void wait_for_root_and_compare(int root, Watch& watch);
   void compare_with_all() const;
   void compare_with(int rank) const;
-  // Where a root writes so many bytes in a phase, and where the others read them.
+  // The memory in which a root writes so many bytes of a phase, and the others read them.
   std::byte* room_for(std::size_t bytes, Watch& watch);
   Const data_of(int rank, std::size_t bytes) const;
   void all_reduce_at_once(std::byte* data, std::size_t count, const Reducing& how,

@@ -125,7 +125,7 @@ class LeadingPhasesTest : public ::testing::Test {
   Phases one_{{&first_.memory(), &second_.memory()}, kSizes, 1, WaitPolicy()};
 };
 
-// Without the fence, nobody finds the other in some hundred of the rounds.
+// Without the fence, no rank finds the other in some hundred of the rounds.
 TEST_F(LeadingPhasesTest, OfTwoRanksThatLeadAtTheSameTimeOneFindsTheOther) {
   constexpr int kRounds = 100'000;
   std::array<std::atomic<int>, 2> round{};

@@ -95,7 +95,7 @@ struct alignas(kApartBytes) Bell {
   std::atomic<std::uint32_t> word = 0;
 };
 
-// In a line of its own, which other ranks keep in their caches as long as the rank does not lead.
+// It has its own line, which other ranks keep in their caches as long as the rank does not lead.
 struct alignas(kApartBytes) Leading {
   // The last phase in which the rank was a root that waits for no other rank.
   std::atomic<std::uint32_t> phase = 0;

@@ -1,4 +1,4 @@
-// What a test sees of huge pages.
+// Whether memory is in huge pages, for tests.
 #pragma once
 
 #include <cerrno>
@@ -16,7 +16,7 @@
 
 namespace distrun::shm::test {
 
-// How much of the mapping that begins at `data` is in huge pages of shared memory: from
+// How much of the mapping that starts at `data` is in huge pages of shared memory: from
 // /proc/self/smaps; -1 if there is no such mapping.
 inline long huge_bytes_at(const void* data) {
   std::ostringstream address;
